@@ -114,6 +114,7 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_FREE] = serve_free,
         [GATE_CHARGE] = serve_memory,
         [GATE_HOST] = serve_memory,
+        [GATE_FABRIC] = serve_fabric, /* and keeps the memory below */
         [GATE_DUP] = serve_dup,
         [GATE_EXPORT] = serve_export,
         [GATE_IMPORT] = serve_import,

@@ -13,6 +13,7 @@ int serve_object(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */
 int serve_memory(struct request *request);   /* memory.c */
+int serve_fabric(struct request *request);   /* memory.c */
 int serve_export(struct request *request);   /* exports.c */
 int serve_import(struct request *request);   /* exports.c */
 int serve_space(struct request *request);    /* uvm.c */

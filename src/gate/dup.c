@@ -10,6 +10,10 @@
  * pieces of its memory, 2 MiB each: that and nothing else passes. Memory is charged as it is with ipc_host; a group
  * holds none.
  * Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
+ *
+ * Pages of the tenant's own (class 0x71), which it pins without us, are no objects of the ledger; a process with two
+ * devices dups them for the other one. Of an object that we never saw the driver says whether it is host memory:
+ * anything else goes back.
  */
 #include "gate/act.h"
 #include "gate/perform.h"
@@ -21,25 +25,34 @@
 enum {
         GET_SURFACE_INFO = 0x410110, /* of a memory object: {count@0, list@8}, the list of {index, data} */
         SURFACE_PHYS_SIZE = 7,       /* data: 4 KiB units */
+        SURFACE_SPACE = 9,           /* data: which memory it is in */
+        SPACE_HOST = 1,
+        GET_FABRIC_INFO = 0xf80101,  /* of a fabric object, which has no surface: size@0 */
         GET_GROUP_INFO = 0xa06c0106, /* the group's number, 4 bytes */
         MAILBOX_MAX = 2 * MIB,
 };
 
+enum source {
+        SOURCE_KNOWN,   /* an object of the ledger */
+        SOURCE_UNSEEN,  /* the tenant's client has it, or not */
+        SOURCE_FOREIGN, /* another tenant's */
+};
+
 /* The source must be the tenant's, unless ipc_host or the MPS server's loan allows another's. */
-static uint32_t check_dup(struct request *request, bool is_lent, bool *ret_is_foreign)
+static uint32_t check_dup(struct request *request, bool is_lent, enum source *ret)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         struct ledger_object object;
 
-        *ret_is_foreign = !ledger_has_client(gate->ledger, call->source_client);
+        *ret = ledger_has_client(gate->ledger, call->source_client) ? SOURCE_KNOWN : SOURCE_FOREIGN;
         if (call->parent != call->client && ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (*ret_is_foreign)
+        if (*ret == SOURCE_FOREIGN)
                 return gate->options.ipc_host || is_lent ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
         if (call->source_object != call->source_client &&
             ledger_get(gate->ledger, call->source_client, call->source_object, &object) != LEDGER_OK)
-                return RM_STATUS_OBJECT_NOT_FOUND;
+                *ret = SOURCE_UNSEEN;
         return RM_STATUS_OK;
 }
 
@@ -51,17 +64,28 @@ static uint32_t ask_object(struct request *request, const struct ledger_object *
         return gate_driver_control(&request->gate->options.driver, request->fd, &control);
 }
 
-/* Size of a memory object; 0: the driver does not tell. */
-static bytes ask_size(struct request *request, const struct ledger_object *object)
+/* 0: the driver does not tell. */
+static uint32_t ask_surface(struct request *request, const struct ledger_object *object, uint32_t index)
 {
         uint8_t params[16] = { 0 }, item[8] = { 0 };
 
-        rm_put32(item, sizeof(item), 0, SURFACE_PHYS_SIZE);
+        rm_put32(item, sizeof(item), 0, index);
         rm_put32(params, sizeof(params), 0, 1);
         rm_put64(params, sizeof(params), 8, (uintptr_t)item);
         if (ask_object(request, object, GET_SURFACE_INFO, params, sizeof(params)) != RM_STATUS_OK)
                 return 0;
-        return (bytes)rm_get32(item, sizeof(item), 4) * 4 * KIB;
+        return rm_get32(item, sizeof(item), 4);
+}
+
+/* Size of a memory object; 0: the driver does not tell. */
+static bytes ask_size(struct request *request, const struct ledger_object *object)
+{
+        bytes size = (bytes)ask_surface(request, object, SURFACE_PHYS_SIZE) * 4 * KIB;
+        uint8_t info[32] = { 0 };
+
+        if (!size && ask_object(request, object, GET_FABRIC_INFO, info, sizeof(info)) == RM_STATUS_OK)
+                size = rm_get64(info, sizeof(info), 0);
+        return size;
 }
 
 /* Only a group has a number. */
@@ -113,7 +137,18 @@ static uint32_t take_lent(struct request *request, struct ledger_object *object,
         return RM_STATUS_INSUFFICIENT_PERMISSIONS;
 }
 
-static uint32_t prepare_dup(struct request *request, bool is_from_server, bool *ret_is_foreign,
+/* Pages of the tenant's own; what is no host memory goes back. */
+static uint32_t take_unseen(struct request *request, struct ledger_object *object)
+{
+        if (ask_surface(request, object, SURFACE_SPACE) == SPACE_HOST)
+                return RM_STATUS_OK;
+        perform_free(request, object->client, object->handle);
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id, "dup of 0x%x, which we never saw made",
+                  request->call.source_object);
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+}
+
+static uint32_t prepare_dup(struct request *request, bool is_from_server, enum source *ret_source,
                             struct ledger_entry **ret)
 {
         struct gate *gate = request->gate;
@@ -122,7 +157,7 @@ static uint32_t prepare_dup(struct request *request, bool is_from_server, bool *
 
         {
                 LOCKED(&gate->ledger_lock);
-                status = check_dup(request, is_from_server, ret_is_foreign);
+                status = check_dup(request, is_from_server, ret_source);
                 if (status == RM_STATUS_OK && ledger_entry_new(gate->ledger, ret) < 0)
                         status = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
@@ -133,7 +168,7 @@ static uint32_t prepare_dup(struct request *request, bool is_from_server, bool *
 }
 
 /* The driver has made the handle. What is another's is charged at the size that the driver tells, or handed back. */
-static uint32_t commit_dup(struct request *request, bool is_from_server, bool is_foreign, struct ledger_entry *entry)
+static uint32_t commit_dup(struct request *request, bool is_from_server, enum source source, struct ledger_entry *entry)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
@@ -141,13 +176,15 @@ static uint32_t commit_dup(struct request *request, bool is_from_server, bool is
         struct ledger_object to = { call->client, call->parent, handle, 0, -1 };
         _cleanup_(charge_drop) struct charge charge = { 0 };
 
-        if (is_foreign)
+        if (source == SOURCE_UNSEEN)
+                status = take_unseen(request, &to);
+        else if (source == SOURCE_FOREIGN)
                 status = is_from_server ? take_lent(request, &to, &charge) : charge_foreign(request, &to, &charge);
 
         LOCKED(&gate->ledger_lock);
         if (status != RM_STATUS_OK)
                 ledger_entry_free(gate->ledger, entry);
-        else if (is_foreign)
+        else if (source != SOURCE_KNOWN)
                 ledger_put(gate->ledger, entry, &to, TAKE(charge));
         else
                 (void)ledger_dup(gate->ledger, entry, &to, call->source_client, call->source_object);
@@ -158,13 +195,14 @@ int serve_dup(struct request *request)
 {
         const struct rm_call *call = &request->call;
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
-        bool is_from_server = is_lent(request), is_foreign;
+        bool is_from_server = is_lent(request);
+        enum source source;
         struct ledger_entry *entry;
         uint32_t status;
         int r;
 
         locks = client_locks_take(request->gate, call->client, call->source_client);
-        status = prepare_dup(request, is_from_server, &is_foreign, &entry);
+        status = prepare_dup(request, is_from_server, &source, &entry);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
         r = perform(request);
@@ -172,6 +210,6 @@ int serve_dup(struct request *request)
                 entry_drop(request->gate, entry);
                 return reply(request, r);
         }
-        status = commit_dup(request, is_from_server, is_foreign, entry);
+        status = commit_dup(request, is_from_server, source, entry);
         return status == RM_STATUS_OK ? reply(request, r) : answer(request, status);
 }

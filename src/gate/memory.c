@@ -187,3 +187,95 @@ int serve_memory(struct request *request)
         }
         return commit_memory(request, entry, &charge) ? reply(request, r) : answer(request, RM_STATUS_NO_MEMORY);
 }
+
+/* ---- fabric memory ------------------------------------------------------------------------------------- */
+
+/*
+ * Fabric memory, class 0xf8: addresses by which the devices of an NVLink fabric reach video memory. libcuda makes one
+ * over every allocation of 512 MiB and more wherever a fabric is up, also with one device.
+ *
+ * One that is made over memory keeps it: the driver holds a handle of its own for as long as the fabric object or
+ * anything that holds that (a dup, a mapping of UVM, an export) lives. So the charge stays until then, whoever frees
+ * first. To one of the flexible kind memory is attached later, by a control; that memory comes off when its own handle
+ * is freed, so attaching holds nothing. libcuda does so for pools that several devices reach.
+ *
+ * The addresses are few and shared by all tenants of the device. A tenant may have as many as memory, since it needs
+ * one object per allocation, and ADDRESSES_MORE: an object of the flexible kind has 512 MiB whatever is attached.
+ * Source: mem_fabric.c memoryfabricConstruct, _memoryFabricAttachMem, memoryfabricUnmapFrom; 580.142. Recorded:
+ * tests/trace/h200x2-580.159.04.
+ */
+#define ADDRESSES_MORE (16 * GIB)
+
+static int try_addresses(struct request *request, int device, struct charge *ret)
+{
+        struct lease_device *leased = &request->gate->lease->devices[device];
+
+        atomic_store(&leased->fabric.size, atomic_load(&leased->quota.size) + ADDRESSES_MORE); /* which may change */
+        return quota_try(&leased->fabric, request->verdict.size, ret);
+}
+
+/* What has ended gives its addresses back first. */
+static int take_addresses(struct request *request, int device, struct charge *ret)
+{
+        if (try_addresses(request, device, ret) == QUOTA_OK)
+                return QUOTA_OK;
+        (void)settle_lately(request->gate);
+        if (try_addresses(request, device, ret) == QUOTA_OK)
+                return QUOTA_OK;
+        gate_tell(request->gate, EVENT_QUOTA_REFUSED, request->process->id, "addresses of the fabric on device %d",
+                  device);
+        return QUOTA_E_FULL;
+}
+
+static uint32_t memory_named(const struct request *request)
+{
+        return rm_get32(request->params, request->params_size, GATE_FABRIC_MEMORY_AT);
+}
+
+/* The charge, and room in the ledger. RM_STATUS_OK, or the answer. */
+static uint32_t prepare_fabric(struct request *request, struct charge *ret_charge, struct ledger_entry **ret)
+{
+        const struct rm_call *call = &request->call;
+        int device = object_device(request->gate, call->client, call->parent);
+
+        if (device < 0)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        if (take_addresses(request, device, ret_charge) != QUOTA_OK)
+                return RM_STATUS_NO_MEMORY;
+        return entry_take(request->gate, ret) < 0 ? RM_STATUS_INSUFFICIENT_RESOURCES : RM_STATUS_OK;
+}
+
+int serve_fabric(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 }, below;
+        _cleanup_(charge_drop) struct charge charge = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        uint32_t status, memory = memory_named(request);
+        struct ledger_entry *entry;
+        int r;
+
+        status = prepare_fabric(request, &charge, &entry);
+        if (status != RM_STATUS_OK)
+                return answer(request, status);
+        locks = client_locks_take(gate, call->client, call->client);
+        if (memory && !object_get(gate, call->client, memory, &below)) {
+                entry_drop(gate, entry);
+                return answer(request, RM_STATUS_OBJECT_NOT_FOUND);
+        }
+        r = perform(request);
+        if (!request_is_done(request, r)) {
+                entry_drop(gate, entry);
+                return reply(request, r);
+        }
+        object.handle = rm_get32(request->block, call->block_size, call->object_at);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (memory)
+                        (void)ledger_put_over(gate->ledger, entry, &object, TAKE(charge), call->client, memory);
+                else
+                        ledger_put(gate->ledger, entry, &object, TAKE(charge));
+        }
+        return reply(request, r);
+}

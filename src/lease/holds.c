@@ -11,17 +11,20 @@
 
 /* Memories. */
 
-struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge)
+struct memory *memory_new_over(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge,
+                               struct memory *below)
 {
-        struct memory *memory;
+        struct memory *memory = TAKE(entry->memory);
 
-        if (!charge.quota)
-                return NULL;
-        memory = TAKE(entry->memory);
-        *memory = (struct memory){ .charge = charge, .owner = owner };
+        *memory = (struct memory){ .charge = charge, .owner = owner, .below = memory_hold(below) };
         list_put(&ledger->memories, &memory->all);
         ledger->n_memories++;
         return memory;
+}
+
+struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge)
+{
+        return charge.quota ? memory_new_over(ledger, entry, owner, charge, NULL) : NULL;
 }
 
 struct memory *memory_hold(struct memory *memory)
@@ -33,12 +36,15 @@ struct memory *memory_hold(struct memory *memory)
 
 void memory_drop(struct ledger *ledger, struct memory *memory)
 {
-        if (!memory || --memory->n_holders)
-                return;
-        charge_drop(&memory->charge);
-        list_take(&memory->all);
-        ledger->n_memories--;
-        free(memory);
+        struct memory *below;
+
+        for (; memory && --memory->n_holders == 0; memory = below) {
+                below = memory->below;
+                charge_drop(&memory->charge);
+                list_take(&memory->all);
+                ledger->n_memories--;
+                free(memory);
+        }
 }
 
 bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner)

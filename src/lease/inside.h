@@ -16,6 +16,7 @@ struct memory {
         struct charge charge;
         uint32_t owner; /* the process that allocated it */
         size_t n_holders;
+        struct memory *below; /* that it is made over: held as long as this one lives; NULL: none */
 };
 
 /* An object; or a client, the root of a tree: its parent is NULL and its handle is the client. */
@@ -67,6 +68,10 @@ struct node *ledger_node(const struct ledger *ledger, uint32_t client, uint32_t 
 
 /* Makes the memory of a charge, with no holder yet; NULL for an empty charge. */
 struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge);
+
+/* As memory_new, over another one, which it holds. below NULL: over none. Never NULL. */
+struct memory *memory_new_over(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge,
+                               struct memory *below);
 
 /* One holder more, one less; the last one's leaving returns the charge. NULL is fine. */
 struct memory *memory_hold(struct memory *memory);

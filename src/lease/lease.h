@@ -24,6 +24,7 @@ struct lease_device {
         uint32_t minor;    /* N of /dev/nvidiaN */
         bytes total;       /* what the device has, as memory info would say */
         struct quota quota;
+        struct quota fabric; /* addresses of the fabric: few, and shared by all; src/gate/memory.c says how many */
         struct {
                 bool is_one;           /* the tenant is on a MIG instance */
                 uint32_t gpu, compute; /* the driver's ids of it: no others may be named */

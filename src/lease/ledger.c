@@ -283,6 +283,21 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
         return LEDGER_OK;
 }
 
+int ledger_put_over(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                    struct charge charge, uint32_t source_client, uint32_t source_handle)
+{
+        const struct node *source = ledger_node(ledger, source_client, source_handle), *client;
+
+        if (!source) {
+                charge_drop(&charge);
+                (void)ledger_entry_free(ledger, entry);
+                return LEDGER_E_NO_OBJECT;
+        }
+        client = client_of(ledger, entry, object->client);
+        object_put(ledger, entry, object, memory_new_over(ledger, entry, client->owner, charge, source->memory));
+        return LEDGER_OK;
+}
+
 int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                   uint64_t descriptor, uint32_t index)
 {

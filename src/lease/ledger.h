@@ -73,6 +73,14 @@ struct ledger_object {
 void ledger_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                 struct charge charge);
 
+/*
+ * The driver has made an object over the source's memory, which it keeps as long as it or a holder of it lives:
+ * fabric memory. charge: taken; of what it takes besides. LEDGER_OK; LEDGER_E_NO_OBJECT: the source is not there, and
+ * the charge has returned.
+ */
+int ledger_put_over(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                    struct charge charge, uint32_t source_client, uint32_t source_handle);
+
 /* What is known of an object, not of a client. parent is what it hangs on, device is resolved (-1: none on the way up
  * had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
 int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret);

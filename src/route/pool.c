@@ -15,7 +15,6 @@ const uint32_t POOL_BOUNDS_USEC[POOL_BUCKETS] = { 10,     50,     200,    1000, 
                                                   100000, 250000, 500000, 1000000, 2500000, 10000000, 60000000 };
 
 enum {
-        BUDGET_MAX = 10 * 1000, /* at most ten retries are saved up */
         SWEEP = 4096,
 };
 
@@ -32,12 +31,12 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
         n_blocks = (size - own - index_size(n_slots, 0)) / (index_size(n_slots, 1) - index_size(n_slots, 0));
         pool->epoch = epoch;
         pool->serial = 1;
-        pool->budget = BUDGET_MAX;
         pool->settings.queue = 1000;
         pool->settings.hold_ms = 30000;
         pool->settings.retry_permille = 100;
         pool->settings.breaker_failures = 3;
         pool->settings.breaker_ms = 5000;
+        pool->settings.first_byte_ms = 600000;
         pool->index = index_init((char *)memory + own, n_slots, n_blocks);
         *ret = pool;
         return 0;
@@ -76,8 +75,8 @@ static int find_free(struct pool *pool)
                 if (r->slot_state == POOL_FREE ||
                     (r->slot_state == POOL_GONE && !r->is_swept && !r->load[POOL_INFLIGHT] && !r->load[POOL_WANTED])) {
                         memset(&r->rate, 0, sizeof(r->rate));
-                        r->failures = 0;
-                        r->tripped = 0;
+                        r->failures = r->is_out = 0;
+                        r->tripped = r->busy_until = 0;
                         r->sent = r->failed = r->matched = r->prompted = 0;
                         return i;
                 }
@@ -133,13 +132,9 @@ int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
         atomic_store(&r->version, r->version + 1);
         set_models(r, config);
         set_numbers(pool, i, config);
-        if (config->state == PICK_UP) {
-                r->tripped = 0;
-                r->failures = 0;
-                if (r->state != PICK_UP)
-                        rate_reset(&r->rate, now);
-        }
-        atomic_store(&r->state, config->state);
+        if (config->state == PICK_UP && r->state != PICK_UP)
+                rate_reset(&r->rate, now);
+        pool_told(pool, i, config->state);
         atomic_store(&r->slot_state, POOL_USED);
         atomic_fetch_add(&pool->serial, 1);
         return i;
@@ -160,11 +155,16 @@ void pool_forget(struct pool *pool, int replica, nsec now)
         rate_reset(&pool->replicas[replica].rate, now);
 }
 
-void pool_tick(struct pool *pool)
+bool pool_tick(struct pool *pool)
 {
+        bool has_more = false;
+
         for (int i = 0; i < POOL_REPLICAS; i++)
                 if (pool->replicas[i].is_swept && index_sweep(pool->index, (unsigned int)i, SWEEP))
                         atomic_store(&pool->replicas[i].is_swept, 0);
+                else
+                        has_more |= pool->replicas[i].is_swept;
+        return has_more;
 }
 
 static bool serves(const struct pool_replica *r, uint64_t model)
@@ -179,10 +179,15 @@ static bool serves(const struct pool_replica *r, uint64_t model)
         return false;
 }
 
+bool pool_one_serves(const struct pool *pool, int replica, uint64_t model)
+{
+        return pool->replicas[replica].slot_state == POOL_USED && serves(&pool->replicas[replica], model);
+}
+
 bool pool_serves(const struct pool *pool, uint64_t model)
 {
         for (int i = 0; i < POOL_REPLICAS; i++)
-                if (pool->replicas[i].slot_state == POOL_USED && serves(&pool->replicas[i], model))
+                if (pool_one_serves(pool, i, model))
                         return true;
         return false;
 }
@@ -220,16 +225,6 @@ void pool_worker_new(struct pool *pool, unsigned int worker)
 
 /* ---- deciding --------------------------------------------------------------------------------------- */
 
-enum pick_state pool_state(const struct pool *pool, int replica, nsec now)
-{
-        const struct pool_replica *r = &pool->replicas[replica];
-        enum pick_state state = (enum pick_state)r->state;
-
-        if (state == PICK_UP && r->tripped && now < r->tripped)
-                return PICK_DOWN;
-        return state == PICK_ASLEEP && !r->hold ? PICK_DOWN : state;
-}
-
 static uint32_t clamp(int64_t n)
 {
         return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
@@ -265,6 +260,7 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
         };
         if (!r->kv_permille && r->kv_tokens) /* not reported: estimated */
                 ret->kv_permille = (uint32_t)((uint64_t)ret->held * 1000 / r->kv_tokens);
+        pool_bound(pool, i, now, ret);
 }
 
 static uint64_t candidates(const struct pool *pool, uint64_t model, uint64_t *ret_indexed)
@@ -275,7 +271,7 @@ static uint64_t candidates(const struct pool *pool, uint64_t model, uint64_t *re
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 const struct pool_replica *r = &pool->replicas[i];
 
-                if (r->slot_state != POOL_USED || !serves(r, model))
+                if (!pool_one_serves(pool, i, model))
                         continue;
                 mask |= 1ull << i;
                 *ret_indexed |= (uint64_t)!r->is_swept << i;
@@ -320,57 +316,17 @@ bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_r
 {
         struct pool_replica *r = &pool->replicas[replica];
         int64_t tripped = atomic_load(&r->tripped);
-        uint32_t capacity = r->capacity;
+        uint32_t capacity = pool_capacity(pool, replica, now);
 
         if (tripped &&
             (now < tripped || !atomic_compare_exchange_strong(&r->tripped, &tripped,
                                                               now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC)))
                 return false;
         pool_count(pool, worker, replica, POOL_INFLIGHT, 1);
-        if (!capacity || is_retry || r->load[POOL_INFLIGHT] <= (int64_t)capacity)
+        if (is_retry || r->load[POOL_INFLIGHT] <= (int64_t)capacity)
                 return true;
         pool_count(pool, worker, replica, POOL_INFLIGHT, -1);
         return false;
-}
-
-bool pool_failed(struct pool *pool, int replica, bool is_refused, nsec now)
-{
-        struct pool_replica *r = &pool->replicas[replica];
-        uint32_t n = atomic_fetch_add(&r->failures, 1) + 1;
-
-        atomic_fetch_add(&r->failed, 1);
-        if (!is_refused && n < pool->settings.breaker_failures)
-                return false;
-        if (atomic_exchange(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC))
-                return false;
-        atomic_fetch_add(&pool->serial, 1);
-        return true;
-}
-
-void pool_worked(struct pool *pool, int replica)
-{
-        struct pool_replica *r = &pool->replicas[replica];
-
-        if (atomic_load_explicit(&r->failures, memory_order_relaxed))
-                atomic_store(&r->failures, 0);
-        if (atomic_load_explicit(&r->tripped, memory_order_relaxed) && atomic_exchange(&r->tripped, 0))
-                atomic_fetch_add(&pool->serial, 1);
-}
-
-bool pool_may_retry(struct pool *pool)
-{
-        if (atomic_fetch_sub(&pool->budget, 1000) >= 1000) {
-                atomic_fetch_add(&pool->retries, 1);
-                return true;
-        }
-        atomic_fetch_add(&pool->budget, 1000);
-        return false;
-}
-
-void pool_earn(struct pool *pool)
-{
-        if (atomic_load_explicit(&pool->budget, memory_order_relaxed) < BUDGET_MAX)
-                atomic_fetch_add(&pool->budget, pool->settings.retry_permille);
 }
 
 void pool_measure(struct pool_histogram *histogram, nsec span)

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "route/answer.h"
 #include "route/index.h"
 #include "route/pick.h"
 #include "route/rate.h"
@@ -69,9 +70,12 @@ struct pool_replica {
         _Atomic uint64_t models[POOL_MODELS]; /* hashes; 0: none */
         _Atomic uint32_t state;               /* set by the agent; enum pick_state */
         _Atomic uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms, hold;
-        _Atomic uint32_t failures; /* in a row */
-        _Atomic int64_t tripped;   /* down by failures: no try before this time. 0: not down */
-        _Atomic uint32_t is_swept; /* the index is being swept of it */
+        _Atomic uint32_t failures;  /* in a row */
+        _Atomic int64_t tripped;    /* down by failures: no try before this time. 0: not down */
+        _Atomic uint32_t is_out;    /* tripped as one that is gone or silent: what it has in hand goes elsewhere */
+        _Atomic int64_t busy_until; /* it said that it is busy: until then ... */
+        _Atomic uint32_t busy_room; /* ... it gets no more than so many at once */
+        _Atomic uint32_t is_swept;  /* the index is being swept of it */
         _Atomic int64_t load[POOL_LOADS];
         _Atomic uint64_t sent, failed, matched, prompted; /* requests; tokens */
         struct rate rate;
@@ -84,7 +88,16 @@ struct pool_histogram {
 
 struct pool_settings {
         _Atomic uint32_t policy; /* index of PICK_POLICIES */
-        _Atomic uint32_t queue, hold_ms, retry_permille, breaker_failures, breaker_ms;
+        _Atomic uint32_t queue, hold_ms, retry_permille, breaker_failures, breaker_ms, first_byte_ms;
+        _Atomic uint32_t is_complete; /* all replicas are listed: a model that none serves does not exist */
+};
+
+/* Retries that may be made now; see breaker.c. */
+struct pool_budget {
+        _Atomic int64_t level;   /* thousandths of a retry */
+        _Atomic int64_t at;      /* when it was last filled by time */
+        _Atomic uint64_t n, was; /* requests in this span of time, and in the one before */
+        _Atomic int64_t span_at; /* when this span began */
 };
 
 enum pool_outcome {
@@ -103,7 +116,7 @@ struct pool {
         uint64_t epoch;
         _Atomic uint64_t serial; /* grows with each change that concerns the agent */
         _Atomic uint64_t turn;   /* decisions */
-        _Atomic int64_t budget;  /* of retries, in thousandths */
+        struct pool_budget budget;
         _Atomic uint64_t retries, holds;
         _Atomic uint64_t outcomes[POOL_OUTCOMES];
         struct pool_histogram first, token, decision, held;
@@ -127,8 +140,9 @@ bool pool_read(const struct pool *pool, int replica, struct pool_config *ret); /
 int pool_set(struct pool *pool, const struct pool_config *config, nsec now);   /* slot; -ENOSPC */
 void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
-void pool_tick(struct pool *pool);                          /* periodically, by any worker: continues sweeping */
-bool pool_serves(const struct pool *pool, uint64_t model);  /* any replica, in any state */
+bool pool_tick(struct pool *pool); /* periodically, by any worker: continues sweeping. True: there is more */
+bool pool_serves(const struct pool *pool, uint64_t model); /* any replica, in any state */
+bool pool_one_serves(const struct pool *pool, int replica, uint64_t model);
 
 uint64_t pool_model_hash(const char *model, size_t size); /* never 0 */
 
@@ -157,11 +171,29 @@ void pool_decide(struct pool *pool, const struct pool_request *request, uint32_t
 /* Counts one more in flight there. False: it is at capacity, or another request is trying it after failures. */
 bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_retry, nsec now);
 
-/* The end of a try. True: the replica is down now, and the agent must learn of it. */
-bool pool_failed(struct pool *pool, int replica, bool is_refused, nsec now);
-void pool_worked(struct pool *pool, int replica);
-bool pool_may_retry(struct pool *pool); /* takes one from the budget */
-void pool_earn(struct pool *pool);      /* for each request */
+/* ---- breaker.c: what failed, and what may be tried again ---- */
+
 enum pick_state pool_state(const struct pool *pool, int replica, nsec now);
+
+/*
+ * The end of a try, or its first byte. True: the replica is down now, and the agent must learn of it. ANSWER_BUSY is
+ * told by pool_busy: for this long it gets no more requests at once than it has now without this one.
+ */
+bool pool_answered(struct pool *pool, int replica, enum answer answer, nsec now);
+void pool_busy(struct pool *pool, int replica, nsec span, nsec now);
+
+void pool_told(struct pool *pool, int replica, enum pick_state state); /* by the agent */
+
+bool pool_is_out(const struct pool *pool, int replica); /* gone or silent: what it has in hand goes elsewhere */
+
+/* Another replica than those tried serves the model and is up. */
+bool pool_has_other(const struct pool *pool, const struct pool_request *request, nsec now);
+
+/* What it may have in flight now; UINT32_MAX: no bound. */
+uint32_t pool_capacity(const struct pool *pool, int replica, nsec now);
+void pool_bound(const struct pool *pool, int replica, nsec now, struct pick_replica *row); /* a busy one is full */
+
+bool pool_may_retry(struct pool *pool, nsec now); /* takes one from the budget */
+void pool_earn(struct pool *pool, nsec now);      /* for each request */
 
 void pool_measure(struct pool_histogram *histogram, nsec span);

@@ -28,7 +28,7 @@ router_configure() { # [WORKERS] [MORE LINES OF THE LOCATION]
               sublet_route pool;
               proxy_pass http://pool; proxy_http_version 1.1; proxy_set_header Connection "";
               proxy_buffering off; proxy_connect_timeout 1s; proxy_read_timeout 1h;
-              proxy_next_upstream error timeout http_502 http_503 non_idempotent; proxy_next_upstream_tries 3;
+              proxy_next_upstream error timeout invalid_header non_idempotent;
               ${2:-}
             }
           }
@@ -45,7 +45,7 @@ router_start() { # [WORKERS]
         nginx=$!
         pids=()
         for _ in $(seq 200); do
-                [ -S "$dir/api/sock" ] && api /v1/state > /dev/null 2>&1 && return
+                [ -S "$dir/api/sock" ] && api /v1/settings -f -o /dev/null -X PUT -d '{"complete":true}' 2> /dev/null && return
                 sleep 0.02
         done
         cat "$dir/error.log"

@@ -15,15 +15,27 @@ void books_init(struct books *books)
         memset(books, 0, sizeof(*books));
         assert_int_equal(rm_layout_for((struct rm_version){ 580, 159, 4 }, &books->layout), RM_OK);
         assert_int_equal(ledger_new(&books->ledger), 0);
-        books->lease.n_devices = 1;
-        books->lease.devices[0].is_granted = true;
-        books->lease.devices[0].quota.size = 1024 * GIB;
+        books->lease.n_devices = BOOKS_DEVICES;
+        for (unsigned int i = 0; i < BOOKS_DEVICES; i++) {
+                books->lease.devices[i].is_granted = true;
+                books->lease.devices[i].quota.size = 1024 * GIB;
+                books->lease.devices[i].fabric.size = 1024 * GIB;
+        }
         books->lease.host.size = 1024 * GIB;
 }
 
 void books_done(struct books *books)
 {
         books->ledger = ledger_unref(books->ledger);
+}
+
+bytes books_held(const struct books *books)
+{
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < BOOKS_DEVICES; i++)
+                sum += books->lease.devices[i].quota.used;
+        return sum;
 }
 
 static struct ledger_entry *room(struct books *books)
@@ -58,11 +70,22 @@ static void put_client(const struct served *s, struct told *told)
         ledger_client_put(s->books->ledger, room(s->books), told->client, s->process);
 }
 
+/* The devices are numbered as the driver does: deviceId, the first parameter. */
+static int device_named(const struct served *s)
+{
+        uint32_t instance = rm_get32(s->event->pin.data, s->event->pin.size, 0);
+
+        if (s->call->class_or_cmd != RM_CLASS_DEVICE)
+                return -1;
+        assert_true(instance < BOOKS_DEVICES);
+        return (int)instance;
+}
+
 static void put_object(const struct served *s, struct charge charge)
 {
         const struct rm_call *call = s->call;
         struct ledger_object object = { call->client, call->parent, out32(s, call->object_at), call->class_or_cmd,
-                                        call->class_or_cmd == RM_CLASS_DEVICE ? 0 : -1 };
+                                        device_named(s) };
 
         ledger_put(s->books->ledger, room(s->books), &object, charge);
 }
@@ -72,12 +95,13 @@ static void put_memory(const struct served *s)
 {
         const struct rm_call *call = s->call;
         bool is_video = s->verdict->action == GATE_CHARGE, is_block = call->kind == RM_VID_HEAP;
-        struct quota *quota = is_video ? &s->books->lease.devices[0].quota : &s->books->lease.host;
         struct charge charge = { 0 };
         struct ledger_object parent;
+        struct quota *quota;
 
         assert_int_equal(ledger_get(s->books->ledger, call->client, call->parent, &parent), LEDGER_OK);
-        assert_int_equal(parent.device, 0);
+        assert_in_range(parent.device, 0, BOOKS_DEVICES - 1);
+        quota = is_video ? &s->books->lease.devices[parent.device].quota : &s->books->lease.host;
         assert_int_equal(quota_take(quota, s->verdict->size, &charge), QUOTA_OK);
         if (is_video) {
                 struct trace_bytes reply = is_block ? s->event->out : s->event->pout;
@@ -93,13 +117,47 @@ static void put_memory(const struct served *s)
         put_object(s, TAKE(charge));
 }
 
+/* Made over memory, or of the flexible kind. */
+static void put_fabric(const struct served *s)
+{
+        uint32_t memory = rm_get32(s->event->pin.data, s->event->pin.size, GATE_FABRIC_MEMORY_AT);
+        struct ledger_object object = { s->call->client, s->call->parent, out32(s, s->call->object_at),
+                                        s->call->class_or_cmd, -1 };
+        struct charge charge = { 0 };
+        struct ledger_object parent;
+
+        assert_int_equal(ledger_get(s->books->ledger, s->call->client, s->call->parent, &parent), LEDGER_OK);
+        assert_in_range(parent.device, 0, BOOKS_DEVICES - 1);
+        assert_int_equal(quota_take(&s->books->lease.devices[parent.device].fabric, s->verdict->size, &charge),
+                         QUOTA_OK);
+        if (memory)
+                assert_int_equal(ledger_put_over(s->books->ledger, room(s->books), &object, TAKE(charge),
+                                                 s->call->client, memory),
+                                 LEDGER_OK);
+        else
+                ledger_put(s->books->ledger, room(s->books), &object, TAKE(charge));
+}
+
+/* Pages of the caller's own (class 0x71), pinned by a call that the gate lets go on: no video memory. */
+static bool is_continued(const struct books *books, uint32_t handle)
+{
+        for (size_t i = 0; i < books->n_continued; i++)
+                if (books->continued[i] == handle)
+                        return true;
+        return false;
+}
+
 static void dup_object(const struct served *s)
 {
         const struct rm_call *call = s->call;
         struct ledger_object to = { call->client, call->parent, out32(s, call->object_at), 0, -1 };
 
-        assert_int_equal(ledger_dup(s->books->ledger, room(s->books), &to, call->source_client, call->source_object),
-                         LEDGER_OK);
+        if (is_continued(s->books, call->source_object))
+                ledger_put(s->books->ledger, room(s->books), &to, (struct charge){ 0 });
+        else
+                assert_int_equal(
+                        ledger_dup(s->books->ledger, room(s->books), &to, call->source_client, call->source_object),
+                        LEDGER_OK);
 }
 
 static uint64_t file_named(const struct served *s)
@@ -135,15 +193,6 @@ static void import_objects(const struct served *s)
                 assert_int_equal(ledger_import(s->books->ledger, room(s->books), &to, file_named(s), (n >> 16) + i),
                                  LEDGER_OK);
         }
-}
-
-/* Pages of the caller's own (class 0x71), pinned by a call that the gate lets go on: no video memory. */
-static bool is_continued(const struct books *books, uint32_t handle)
-{
-        for (size_t i = 0; i < books->n_continued; i++)
-                if (books->continued[i] == handle)
-                        return true;
-        return false;
 }
 
 static void let_go_on(const struct served *s)
@@ -193,6 +242,9 @@ static void keep(const struct served *s, struct told *told)
         case GATE_CHARGE:
         case GATE_HOST:
                 put_memory(s);
+                break;
+        case GATE_FABRIC:
+                put_fabric(s);
                 break;
         case GATE_FREE:
                 ledger_free(s->books->ledger, s->call->client, s->call->object);
@@ -257,7 +309,14 @@ struct told books_ioctl(struct books *books, unsigned int process, const struct 
                 told.status = rm_get32(event->out.data, event->out.size, told.call.status_at);
         if (event->rc >= 0 && told.status == RM_STATUS_OK)
                 keep(&served, &told);
-        assert_true(ledger_held(books->ledger, &books->lease.devices[0].quota) == books->lease.devices[0].quota.used);
+        for (unsigned int i = 0; i < BOOKS_DEVICES; i++) {
+                const struct lease_device *device = &books->lease.devices[i];
+
+                assert_true(ledger_held(books->ledger, &device->quota) == device->quota.used);
+                assert_true(ledger_held(books->ledger, &device->fabric) == device->fabric.used);
+        }
+        if (books_held(books) > books->peak)
+                books->peak = books_held(books);
         return told;
 }
 
@@ -272,6 +331,8 @@ void books_mmap(struct books *books, unsigned int process, const struct trace_ev
         assert_int_equal(event->offset, event->address); /* else UVM refuses it */
         assert_int_equal(quota_take(&books->lease.devices[0].quota, length, &charge), QUOTA_OK);
         ledger_managed_put(books->ledger, room(books), file, process, event->address, length, 0, TAKE(charge));
+        if (books_held(books) > books->peak)
+                books->peak = books_held(books);
 }
 
 void books_munmap(struct books *books, unsigned int process, const struct trace_event *event)

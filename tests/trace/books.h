@@ -9,11 +9,16 @@
 #include "lease/lease.h"
 #include "lease/ledger.h"
 
+enum {
+        BOOKS_DEVICES = 2, /* as many as any recording has */
+};
+
 struct books {
         struct rm_layout layout;
         struct lease lease;
         struct ledger *ledger;
         unsigned int n_calls, n_charges;
+        bytes peak;             /* the most that was held on all devices together */
         uint32_t continued[64]; /* handles that the gate never saw: made by calls that it lets go on */
         size_t n_continued;
 };
@@ -31,6 +36,7 @@ struct told {
 
 void books_init(struct books *books);
 void books_done(struct books *books);
+bytes books_held(const struct books *books); /* what is charged now, on all devices together */
 
 /* The file behind another descriptor number of the process. */
 typedef uint64_t (*books_file_at)(void *context, int fd);

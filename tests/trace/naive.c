@@ -121,6 +121,8 @@ static void see_alloc(struct naive *naive, const struct trace_event *e, uint64_t
                 new = (struct holder){ OBJECT, .client = handle, .handle = handle, .file = file };
         if (class == 0x40)
                 new.memory = new_memory(naive, u64(e->pout, 64), u32(e->pout, 24));
+        if (class == 0xf8 && object(naive, new.client, u32(e->pin, 40))) /* keeps what it is made over */
+                new.memory = object(naive, new.client, u32(e->pin, 40))->memory;
         (void)hold(naive, new);
 }
 

@@ -168,6 +168,14 @@ static void decide_host(const struct rm_call *call, const void *block, const voi
                 verdict->size = round_up(rm_get64(params, size, MEMORY_SIZE_AT), 4096);
 }
 
+static void decide_fabric(const void *params, size_t size, struct gate_verdict *verdict)
+{
+        if (size < GATE_FABRIC_PARAMS_MIN)
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "fabric memory of a release before 535.54.03");
+        else
+                verdict->size = rm_get64(params, size, GATE_FABRIC_SIZE_AT);
+}
+
 /* NVOS32 function 2, ALLOC_SIZE: becomes class 0x40 if its location is video memory (docs/rm-abi.md 2.1). */
 static void decide_heap(const struct rm_call *call, const void *block, struct gate_verdict *verdict)
 {
@@ -230,6 +238,8 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_heap(call, block, ret);
         else if (ret->action == GATE_CHARGE)
                 decide_memory(params, params_size, ret);
+        else if (ret->action == GATE_FABRIC)
+                decide_fabric(params, params_size, ret);
         else if (ret->action == GATE_HOST)
                 decide_host(call, block, params, params_size, ret);
 }

@@ -22,6 +22,7 @@ enum gate_action {
         GATE_OBJECT,   /* an object begins */
         GATE_CHARGE,   /* video memory begins */
         GATE_HOST,     /* host memory begins */
+        GATE_FABRIC,   /* an object begins that keeps video memory */
         GATE_FREE,     /* an object ends, and what hangs on it */
         GATE_DUP,      /* a second handle */
         GATE_EXPORT,   /* a descriptor will hold the object */
@@ -43,7 +44,14 @@ struct gate_verdict {
         const char *because; /* static */
         bool is_unknown;     /* no row: default deny */
         bool is_quiet;       /* of DENY: no event */
-        bytes size;          /* of CHARGE and HOST: what to reserve before the call */
+        bytes size;          /* of CHARGE, HOST and FABRIC: what to reserve before the call */
+};
+
+/* Offsets in the parameters of class 0xf8. */
+enum {
+        GATE_FABRIC_SIZE_AT = 8,
+        GATE_FABRIC_MEMORY_AT = 40, /* 0: of the flexible kind, memory is attached later */
+        GATE_FABRIC_PARAMS_MIN = 48,
 };
 
 /* params: our copy of the parameters, params_size bytes of it (a short one is refused). */

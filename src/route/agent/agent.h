@@ -57,6 +57,7 @@ struct agent {
         char epoch[40];
         long long serial;
         bool has_state, knows_settings;
+        bool is_complete; /* all replicas were told to the module of this epoch */
         struct http_pool_call *state, *setting;
         nsec state_at;
 
@@ -116,3 +117,4 @@ int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_su
 int kube_set(struct agent *agent, struct err *err);
 void kube_tick(struct agent *agent);
 void kube_done(struct agent *agent);
+bool kube_is_listed(const struct agent *agent); /* each service was listed once */

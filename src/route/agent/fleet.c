@@ -48,50 +48,53 @@ static bool knows_models(const struct fleet_replica *replica)
         return replica->config.models.n > 0 || replica->has_models;
 }
 
+struct verdict {
+        bool holds;
+        enum pick_state state;
+        const char *why;
+        bool is_unsure; /* it was not asked yet */
+};
+
 /* The first row that holds. */
-static enum pick_state state_of(const struct fleet_replica *replica, const char **ret_why)
+static struct verdict state_of(const struct fleet_replica *replica)
 {
-        const struct {
-                bool holds;
-                enum pick_state state;
-                const char *why;
-        } rows[] = {
-                { replica->config.is_draining, PICK_DRAINING, "drain is set in the file" },
-                { replica->is_terminating, PICK_DRAINING, "its pod is terminating" },
-                { !*replica->numeric, PICK_DOWN, "its name does not resolve" },
-                { replica->is_suspended, PICK_ASLEEP, "suspended by the daemon" },
-                { replica->sleep == FLEET_WAKING, PICK_ASLEEP, "waking" },
-                { replica->sleep != FLEET_AWAKE, PICK_ASLEEP, "asleep" },
-                { !replica->is_ready, PICK_DOWN, "its pod is not ready" },
+        const struct verdict rows[] = {
+                { replica->config.is_draining, PICK_DRAINING, "drain is set in the file", false },
+                { replica->is_terminating, PICK_DRAINING, "its pod is terminating", false },
+                { !*replica->numeric, PICK_DOWN, "its name does not resolve", false },
+                { replica->is_suspended, PICK_ASLEEP, "suspended by the daemon", false },
+                { replica->sleep == FLEET_WAKING, PICK_ASLEEP, "waking", false },
+                { replica->sleep != FLEET_AWAKE, PICK_ASLEEP, "asleep", false },
+                { !replica->is_ready, PICK_DOWN, "its pod is not ready", false },
                 { replica->health == FLEET_UNHEALTHY && replica->config.wake.kind == WAKE_COMMAND, PICK_ASLEEP,
-                  "it does not run" },
-                { replica->health == FLEET_UNHEALTHY, PICK_DOWN, "it does not answer" },
-                { replica->health == FLEET_UNKNOWN, PICK_DOWN, "not probed yet" },
-                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, PICK_DOWN, "not probed yet" },
-                { !knows_models(replica), PICK_DOWN, "its models are not known yet" },
-                { true, PICK_UP, "" },
+                  "it does not run", false },
+                { replica->health == FLEET_UNHEALTHY, PICK_DOWN, "it does not answer", false },
+                { replica->health == FLEET_UNKNOWN, PICK_DOWN, "not probed yet", true },
+                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, PICK_DOWN, "not probed yet",
+                  true },
+                { !knows_models(replica), PICK_DOWN, "its models are not known yet", true },
+                { true, PICK_UP, "", false },
         };
         size_t i = 0;
 
         while (!rows[i].holds)
                 i++;
-        *ret_why = rows[i].why;
-        return rows[i].state;
+        return rows[i];
 }
 
 const char *fleet_state(const struct fleet_replica *replica)
 {
-        const char *why;
-
-        return pick_state_name(state_of(replica, &why));
+        return pick_state_name(state_of(replica).state);
 }
 
 const char *fleet_why(const struct fleet_replica *replica)
 {
-        const char *why;
+        return state_of(replica).why;
+}
 
-        (void)state_of(replica, &why);
-        return why;
+bool fleet_is_unsure(const struct fleet_replica *replica)
+{
+        return state_of(replica).is_unsure;
 }
 
 const char *fleet_tenant(const struct fleet_replica *replica)

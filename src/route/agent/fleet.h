@@ -66,6 +66,7 @@ struct fleet_replica {
         pid_t command;                                     /* process that wakes it or puts it to sleep; 0: none */
 
         /* The module's last state of it. */
+        bool is_there; /* it had one when the agent began */
         bool is_tripped;
         nsec tripped_at, forgive_at;
         unsigned int n_trips;
@@ -91,6 +92,8 @@ void fleet_remove(struct fleet *fleet, struct fleet_replica *replica); /* the ca
 
 const char *fleet_state(const struct fleet_replica *replica); /* "up", "asleep", "draining", "down" */
 const char *fleet_why(const struct fleet_replica *replica);   /* why it is not up, for messages */
+
+bool fleet_is_unsure(const struct fleet_replica *replica); /* it is not up because it was not asked yet */
 
 /* The body of PUT /v1/replicas/NAME; the caller's reference. NULL: no memory. */
 json_t *fleet_config(const struct fleet_replica *replica);

@@ -31,7 +31,8 @@ struct kube {
         struct http_pool_call *call;
         nsec at;
         unsigned int n_failures;
-        bool is_old; /* Endpoints */
+        bool is_old;    /* Endpoints */
+        bool is_listed; /* once */
         struct watch watch;
         char path[HTTP_URL], select[HTTP_URL];
         size_t n_slices;
@@ -118,6 +119,7 @@ static void on_end(void *context)
         if (kube->n_failures)
                 agent_log(kube->agent, "service %s: the API server answers again", kube->service.service);
         kube->n_failures = 0;
+        kube->is_listed = true;
         sync_fleet(kube);
 }
 
@@ -267,6 +269,14 @@ int kube_set(struct agent *agent, struct err *err)
         for (size_t i = settings->n_services; i < SETTINGS_SERVICES; i++)
                 agent_unlist(agent, (int)i); /* services that the file no longer lists */
         return 0;
+}
+
+bool kube_is_listed(const struct agent *agent)
+{
+        for (size_t i = 0; i < SETTINGS_SERVICES; i++)
+                if (agent->kubes[i] && !agent->kubes[i]->is_listed)
+                        return false;
+        return true;
 }
 
 void kube_done(struct agent *agent)

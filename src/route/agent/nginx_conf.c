@@ -4,7 +4,8 @@
  * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow
  * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
  * after 5 s, and the side that reuses must be the shorter one. POST is retried only before anything was answered; the
- * module bounds how often. Plain strings of a map ignore case, hence keys are expressions.
+ * module says what has failed (route/answers.def) and bounds how often. Plain strings of a map ignore case, hence keys
+ * are expressions.
  */
 #include "route/agent/nginx_conf.h"
 
@@ -29,20 +30,19 @@ static const char log_format[] =
         "                '\"decision_us\":\"$sublet_decision_us\",\"session\":\"$sublet_session\","
         "\"upstream\":\"$upstream_addr\",\"upstream_status\":\"$upstream_status\"}';\n";
 
-static const char proxy[] =
-        "                        proxy_pass http://pool;\n"
-        "                        proxy_http_version 1.1;\n"
-        "                        proxy_set_header Connection \"\";\n"
-        "                        proxy_set_header Host $host;\n"
-        "                        proxy_set_header X-Request-Id $request_id;\n"
-        "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
-        "                        proxy_buffering off;\n"
-        "                        proxy_connect_timeout 1s;\n"
-        "                        proxy_send_timeout 60s;\n"
-        "                        proxy_socket_keepalive on;\n"
-        "                        proxy_next_upstream error timeout http_502 http_503 non_idempotent;\n"
-        "                        proxy_next_upstream_tries 3;\n"
-        "                        proxy_next_upstream_timeout 30s;\n";
+static const char proxy[] = "                        proxy_pass http://pool;\n"
+                            "                        proxy_http_version 1.1;\n"
+                            "                        proxy_set_header Connection \"\";\n"
+                            "                        proxy_set_header Host $host;\n"
+                            "                        proxy_set_header X-Request-Id $request_id;\n"
+                            "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
+                            "                        proxy_buffering off;\n"
+                            "                        proxy_connect_timeout 1s;\n"
+                            "                        proxy_send_timeout 60s;\n"
+                            "                        proxy_socket_keepalive on;\n"
+                            "                        proxy_next_upstream error timeout invalid_header non_idempotent;\n"
+                            "                        proxy_next_upstream_tries 0;\n"
+                            "                        proxy_next_upstream_timeout 0;\n";
 
 static long long whole_msec(nsec span)
 {

@@ -94,7 +94,7 @@ struct settings {
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
         uint32_t workers, queue, breaker, health_failures;
         unsigned int retries; /* permille */
-        nsec hold, breaker_time, read_timeout, drain, health_every, health_timeout, scrape;
+        nsec hold, breaker_time, first_byte, read_timeout, drain, health_every, health_timeout, scrape;
         bytes body, zone, log_size;
 
         struct replica_settings defaults;

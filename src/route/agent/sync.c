@@ -36,6 +36,7 @@ static void read_replica(struct agent *agent, struct fleet_replica *replica, con
         bool is_tripped = down_for && !strcmp(down_for, "failures");
         long long sent = number(entry, "sent");
 
+        replica->is_there = true;
         replica->inflight = number(entry, "inflight");
         replica->wanted = number(entry, "wanted");
         if (sent != replica->sent || replica->inflight || replica->wanted || !replica->idle_since)
@@ -84,8 +85,9 @@ static void begin_epoch(struct agent *agent, const char *epoch)
 
                 json_decref(replica->acknowledged);
                 replica->acknowledged = NULL;
-                replica->must_forget = false;
+                replica->must_forget = replica->is_there = false;
         }
+        agent->is_complete = false;
 }
 
 static void on_state(void *context, const struct http_answer *answer)
@@ -182,11 +184,15 @@ static void log_change(const struct fleet_replica *replica, const json_t *now)
                           number(now, "rate"));
 }
 
+/* What an earlier agent said of a replica stands until this one knows better. */
 static void put_replica(struct fleet_replica *replica, const char *path)
 {
-        json_t *now = fleet_config(replica);
+        json_t *now = NULL;
         char *text;
 
+        if (replica->is_there && !replica->acknowledged && fleet_is_unsure(replica))
+                return;
+        now = fleet_config(replica);
         if (!now || (replica->acknowledged && json_equal(replica->acknowledged, now))) {
                 json_decref(now);
                 return;
@@ -235,18 +241,37 @@ static void on_settings(void *context, const struct http_answer *answer)
         agent->knows_settings = answer->code == 0;
 }
 
+/* All replicas are in the module: a model that none serves does not exist. */
+static bool is_complete(const struct agent *agent)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                const struct fleet_replica *replica = agent->fleet.at[i];
+
+                if (replica->is_listed && !replica->acknowledged && !replica->is_there)
+                        return false;
+        }
+        return kube_is_listed(agent);
+}
+
 static void push_settings(struct agent *agent)
 {
         const struct settings *settings = agent->settings;
         json_t *body;
         char *text;
 
+        if (!agent->is_complete && is_complete(agent)) {
+                agent->is_complete = true;
+                agent->knows_settings = false;
+        }
         if (agent->knows_settings || agent->setting)
                 return;
-        body = json_pack("{ss sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
+        body = json_pack("{ss sI sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
                          "hold_ms", (json_int_t)(settings->hold / NSEC_PER_MSEC), "retry_permille",
                          (json_int_t)settings->retries, "breaker_failures", (json_int_t)settings->breaker, "breaker_ms",
-                         (json_int_t)(settings->breaker_time / NSEC_PER_MSEC));
+                         (json_int_t)(settings->breaker_time / NSEC_PER_MSEC), "first_byte_ms",
+                         (json_int_t)(settings->first_byte / NSEC_PER_MSEC));
+        if (agent->is_complete)
+                (void)json_object_set_new(body, "complete", json_true());
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;
         if (text)
                 call(agent, "PUT", "/v1/settings", text, on_settings, agent, &agent->setting);
@@ -259,7 +284,7 @@ void sync_tick(struct agent *agent)
         poll_state(agent);
         if (!agent->has_state)
                 return;
-        push_settings(agent);
         for (size_t i = agent->fleet.n; i-- > 0;)
                 push(agent->fleet.at[i]);
+        push_settings(agent);
 }

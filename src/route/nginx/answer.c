@@ -92,6 +92,7 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r)
                 i++;
         if (REFUSALS[i].status == 429 || REFUSALS[i].status == 503)
                 retry_after(r, ctx->pool);
+        r->err_status = r->err_status ? REFUSALS[i].status : 0;
         return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code, REFUSALS[i].message);
 }
 
@@ -114,7 +115,10 @@ ngx_int_t sublet_error(ngx_http_request_t *r)
         };
         ngx_uint_t status = r->err_status ? r->err_status : NGX_HTTP_BAD_REQUEST;
         size_t i = 0, last = sizeof(rows) / sizeof(rows[0]) - 1;
+        sublet_ctx_t *ctx = sublet_ctx(r);
 
+        if (ctx && ctx->refusal) /* after tries that failed */
+                return sublet_refuse(r);
         while (i < last && rows[i].status != status && !(rows[i].status == 500 && status >= 500))
                 i++;
         return send_error(r, status, rows[i].type, rows[i].code, rows[i].message);

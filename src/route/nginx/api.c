@@ -7,23 +7,6 @@
 
 #include <jansson.h>
 
-enum {
-        WAIT_MS = 30000,
-        WAIT_MAX_MS = 300000,
-};
-
-/* A call that waits for the state to change. */
-typedef struct {
-        ngx_queue_t queue;
-        ngx_http_request_t *request;
-        struct pool *pool;
-        ngx_event_t timer;
-        uint64_t serial;
-        unsigned is_waiting : 1;
-} waiter_t;
-
-static ngx_queue_t waiters;
-
 /* ---- answers ---------------------------------------------------------------------------------------- */
 
 static ngx_int_t send_json(ngx_http_request_t *r, ngx_uint_t status, json_t *json)
@@ -85,12 +68,13 @@ static json_t *settings_json(const struct pool *pool)
 {
         const struct pool_settings *s = &pool->settings;
 
-        return json_pack("{ss si si si si si}", "policy", PICK_POLICIES[s->policy].name, "queue", (int)s->queue,
+        return json_pack("{ss si si si si si si sb}", "policy", PICK_POLICIES[s->policy].name, "queue", (int)s->queue,
                          "hold_ms", (int)s->hold_ms, "retry_permille", (int)s->retry_permille, "breaker_failures",
-                         (int)s->breaker_failures, "breaker_ms", (int)s->breaker_ms);
+                         (int)s->breaker_failures, "breaker_ms", (int)s->breaker_ms, "first_byte_ms",
+                         (int)s->first_byte_ms, "complete", (int)s->is_complete);
 }
 
-static json_t *state_json(const struct pool *pool)
+ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
 {
         json_t *replicas = json_array();
         char epoch[17];
@@ -102,9 +86,10 @@ static json_t *state_json(const struct pool *pool)
                 if (replica)
                         json_array_append_new(replicas, replica);
         }
-        return json_pack("{ss sI sI so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
-                         (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "settings", settings_json(pool), "replicas",
-                         replicas);
+        return send_json(r, 200,
+                         json_pack("{ss sI sI so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
+                                   (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "settings", settings_json(pool),
+                                   "replicas", replicas));
 }
 
 /* ---- replicas ------------------------------------------------------------------------------ */
@@ -234,110 +219,27 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
                         { "hold_ms", &s->hold_ms, s->hold_ms },
                         { "retry_permille", &s->retry_permille, s->retry_permille },
                         { "breaker_failures", &s->breaker_failures, s->breaker_failures },
-                        { "breaker_ms", &s->breaker_ms, s->breaker_ms } };
+                        { "breaker_ms", &s->breaker_ms, s->breaker_ms },
+                        { "first_byte_ms", &s->first_byte_ms, s->first_byte_ms } };
+        json_t *complete = json_object_get(body, "complete");
 
         for (size_t i = 0; !why && i < sizeof(numbers) / sizeof(numbers[0]); i++)
                 why = set_number(body, numbers[i].name, &numbers[i].value);
         if (json_object_get(body, "policy") && (!policy || !pick_policy_find(policy)))
                 why = "there is no such policy";
+        if (complete && !json_is_boolean(complete))
+                why = "'complete' is true or false";
         if (why)
                 return send_refusal(r, 400, why);
         for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
                 *numbers[i].to = numbers[i].value;
+        if (complete)
+                s->is_complete = json_is_true(complete);
         if (policy)
                 s->policy = (uint32_t)(pick_policy_find(policy) - PICK_POLICIES);
         atomic_fetch_add(&pool->serial, 1);
         sublet_ring();
         return send_json(r, 200, settings_json(pool));
-}
-
-/* ---- waiting ---------------------------------------------------------------------------------------- */
-
-static void stop_waiting(void *data)
-{
-        waiter_t *waiter = data;
-
-        if (!waiter->is_waiting)
-                return;
-        waiter->is_waiting = 0;
-        ngx_queue_remove(&waiter->queue);
-        if (waiter->timer.timer_set) {
-                ngx_del_timer(&waiter->timer);
-        }
-}
-
-static void answer_waiter(waiter_t *waiter)
-{
-        ngx_http_request_t *r = waiter->request;
-        ngx_connection_t *c = r->connection;
-
-        stop_waiting(waiter);
-        ngx_http_finalize_request(r, send_json(r, 200, state_json(waiter->pool)));
-        ngx_http_run_posted_requests(c);
-}
-
-static void on_timer(ngx_event_t *event)
-{
-        answer_waiter(event->data);
-}
-
-void sublet_api_init(void)
-{
-        ngx_queue_init(&waiters);
-}
-
-/* Answering may free any request, so the walk begins anew after each answer. */
-void sublet_api_poll(void)
-{
-        ngx_queue_t *q = ngx_queue_head(&waiters);
-
-        while (q != ngx_queue_sentinel(&waiters)) {
-                waiter_t *waiter = ngx_queue_data(q, waiter_t, queue);
-
-                q = ngx_queue_next(q);
-                if (waiter->serial != waiter->pool->serial || ngx_exiting) {
-                        answer_waiter(waiter);
-                        q = ngx_queue_head(&waiters);
-                }
-        }
-}
-
-static uint64_t argument(ngx_http_request_t *r, const char *name, uint64_t otherwise)
-{
-        ngx_str_t value;
-        off_t n;
-
-        if (ngx_http_arg(r, (u_char *)name, ngx_strlen(name), &value) != NGX_OK)
-                return otherwise;
-        n = ngx_atoof(value.data, value.len);
-        return n < 0 ? otherwise : (uint64_t)n;
-}
-
-static ngx_int_t wait_for_change(ngx_http_request_t *r, struct pool *pool)
-{
-        uint64_t serial = argument(r, "serial", 0), timeout = argument(r, "timeout_ms", WAIT_MS);
-        ngx_pool_cleanup_t *c;
-        waiter_t *waiter;
-
-        if (serial != pool->serial || !timeout)
-                return send_json(r, 200, state_json(pool));
-        c = ngx_pool_cleanup_add(r->pool, sizeof(waiter_t));
-        if (!c)
-                return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        waiter = c->data;
-        ngx_memzero(waiter, sizeof(*waiter));
-        c->handler = stop_waiting;
-        waiter->request = r;
-        waiter->pool = pool;
-        waiter->serial = serial;
-        waiter->timer =
-                (ngx_event_t){ .handler = on_timer, .data = waiter, .log = r->connection->log, .cancelable = 1 };
-        waiter->is_waiting = 1;
-        ngx_queue_insert_tail(&waiters, &waiter->queue);
-        ngx_add_timer(&waiter->timer, (ngx_msec_t)ngx_min(timeout, (uint64_t)WAIT_MAX_MS));
-        r->read_event_handler = ngx_http_test_reading;
-        r->main->count++;
-        return NGX_DONE;
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
@@ -437,9 +339,9 @@ ngx_int_t sublet_api(ngx_http_request_t *r)
                 if (rc != NGX_OK)
                         return rc;
                 if (path_is(r, "/v1/state"))
-                        return send_json(r, 200, state_json(pool));
+                        return sublet_send_state(r, pool);
                 if (path_is(r, "/v1/wait"))
-                        return wait_for_change(r, pool);
+                        return sublet_wait(r, pool);
                 if (path_is(r, "/v1/settings"))
                         return send_json(r, 200, settings_json(pool));
                 if (path_is(r, "/metrics"))

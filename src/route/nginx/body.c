@@ -97,6 +97,7 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
                 ctx->query.session = hash_word(h->value.data, h->value.len);
         } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
                 n = ngx_atoi(digits, size);
+                ctx->has_deadline = n > 0;
                 if (n > 0 && (nsec)n * NSEC_PER_MSEC < ctx->item.deadline - ctx->item.arrived)
                         ctx->item.deadline = ctx->item.arrived + (nsec)n * NSEC_PER_MSEC;
         } else if (HEADER_IS(h, "X-Sublet-Priority") && size) {
@@ -139,7 +140,7 @@ int sublet_read_request(sublet_ctx_t *ctx)
         if (!keep_scan(ctx))
                 return sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
         read_headers(ctx); /* a header has precedence over the body */
-        if (!pool_serves(ctx->pool, ctx->query.model))
+        if (!pool_serves(ctx->pool, ctx->query.model) && ctx->pool->settings.is_complete)
                 return sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
         return 1;
 }

@@ -5,7 +5,9 @@
 #include <sys/eventfd.h>
 
 enum {
-        TICK_MS = 20,
+        SWEEP_MS = 20,  /* between two parts of a sweep of the index */
+        WATCH_MS = 100, /* while requests are held or unanswered */
+        IDLE_MS = 500,
 };
 
 /* Created by the master, inherited by every worker, never read: each write wakes all workers, also old ones. */
@@ -158,22 +160,56 @@ static void *create_location(ngx_conf_t *cf)
 
 /* ---- processes -------------------------------------------------------------------------------------- */
 
+static sublet_zone_t **zones_of(ngx_cycle_t *cycle, ngx_uint_t *ret_n)
+{
+        sublet_main_t *conf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sublet_module);
+
+        *ret_n = conf ? conf->zones.nelts : 0;
+        return conf ? conf->zones.elts : NULL;
+}
+
+/* Replicas change seldom, slots often: only the former concerns what was sent. */
+static int has_changed(void)
+{
+        static uint64_t last;
+        uint64_t sum = 0;
+        ngx_uint_t n;
+        sublet_zone_t **zones = zones_of((ngx_cycle_t *)ngx_cycle, &n);
+        int is_new;
+
+        for (ngx_uint_t i = 0; i < n; i++)
+                sum += zones[i]->pool->serial;
+        is_new = sum != last;
+        last = sum;
+        return is_new;
+}
+
 static void on_bell(ngx_event_t *event)
 {
         (void)event;
+        if (has_changed())
+                sublet_watch_scan();
         sublet_queue_scan();
-        sublet_api_poll();
+        sublet_wait_poll();
 }
 
 static void on_tick(ngx_event_t *event)
 {
-        sublet_main_t *conf = ngx_http_cycle_get_module_main_conf((ngx_cycle_t *)ngx_cycle, ngx_http_sublet_module);
-        sublet_zone_t **zones = conf->zones.elts;
+        static ngx_msec_t watched;
+        ngx_uint_t n;
+        sublet_zone_t **zones = zones_of((ngx_cycle_t *)ngx_cycle, &n);
+        ngx_msec_t next = sublet_queue_is_empty() && sublet_watch_is_empty() ? IDLE_MS : WATCH_MS;
 
-        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
-                pool_tick(zones[i]->pool);
+        for (ngx_uint_t i = 0; i < n; i++)
+                if (pool_tick(zones[i]->pool))
+                        next = SWEEP_MS;
+        if (ngx_current_msec - watched >= WATCH_MS) {
+                watched = ngx_current_msec;
+                sublet_watch_scan();
+                sublet_queue_scan();
+        }
         if (!ngx_exiting)
-                ngx_add_timer(event, TICK_MS);
+                ngx_add_timer(event, next);
 }
 
 static ngx_int_t init_module(ngx_cycle_t *cycle)
@@ -203,14 +239,15 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         sublet_zone_t **zones;
 
         sublet_queue_init();
-        sublet_api_init();
+        sublet_watch_init();
+        sublet_wait_init();
         if (!conf || (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE))
                 return NGX_OK;
         zones = conf->zones.elts;
         for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
                 pool_worker_new(zones[i]->pool, (unsigned int)ngx_process_slot);
         tick = (ngx_event_t){ .handler = on_tick, .data = &dummy, .log = cycle->log, .cancelable = 1 };
-        ngx_add_timer(&tick, TICK_MS);
+        ngx_add_timer(&tick, SWEEP_MS);
         if (bell < 0 || !conf->zones.nelts)
                 return NGX_OK;
         sublet_ring(); /* an earlier worker may have left free slots */

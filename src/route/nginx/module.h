@@ -4,10 +4,13 @@
  *
  *      module.c     directives, shared memory, the bell, hooks
  *      body.c       reads a request's body and headers
- *      request.c    decides, holds; the only place that gives load back (sublet_release)
- *      upstream.c   connects to the replica; sees the first byte
+ *      request.c    decides; the only place that gives load back (sublet_release)
+ *      hold.c       holds requests that nobody can take now
+ *      watch.c      takes requests from replicas that are out or silent
+ *      upstream.c   connects to the replica, and to another if that fails
+ *      reply.c      judges what comes back, and keeps it until its first byte
  *      answer.c     errors in the API's own form, GET /v1/models
- *      api.c        the agent's API;  metrics.c  /metrics for Prometheus
+ *      api.c        the agent's API;  wait.c  its long poll;  metrics.c  /metrics for Prometheus
  *      variables.c  variables for logs and headers
  *
  * nginx's names and memory rules apply here: what belongs to a request lives in its pool.
@@ -38,6 +41,7 @@ typedef struct {
 
 typedef struct {
         ngx_queue_t queue; /* of the held requests */
+        ngx_queue_t sent;  /* of the unanswered ones */
         ngx_http_request_t *request;
         struct pool *pool;
         struct pool_request query;
@@ -48,15 +52,25 @@ typedef struct {
         socklen_t socklen;
         ngx_str_t peer, model;
         char replica[POOL_NAME]; /* the last it was sent to */
-        ngx_event_t deadline, resume;
-        nsec arrived, decided, held_for, first_at, decision_took;
+        ngx_event_t deadline, resume, waiting;
+        ngx_int_t (*inner_header)(ngx_http_request_t *r); /* of the proxy module */
+        ngx_int_t (*inner_reinit)(ngx_http_request_t *r);
+        enum answer answer; /* of this try, as far as it is known */
+        nsec arrived, decided, held_at, held_for, first_at, first_by, decision_took;
         int at;    /* slot of the replica that counts it, or -1 */
         int woken; /* slot whose wake-up was requested, or -1 */
-        uint32_t fresh, n_events, n_tries;
+        uint32_t fresh, n_events, n_tries, n_failed, n_errors;
+        ngx_uint_t log_level; /* of the client's connection, while nginx is kept quiet; 0: it is not */
         enum pool_outcome outcome;
         const char *refusal; /* code of the error; NULL: none */
         ngx_int_t rc;        /* NGX_DECLINED: go on, to the peer or to the refusal */
         unsigned is_stream : 1, has_body : 1, is_parked : 1, is_held : 1, is_first : 1, is_answer : 1, was_held : 1;
+        unsigned has_deadline : 1; /* the client said how long it may be held */
+        unsigned has_head : 1;     /* the head of the answer was read */
+        unsigned is_bought : 1;    /* its next try is paid */
+        unsigned is_sent : 1;      /* in the list `sent` */
+        unsigned is_waiting : 1;   /* as a peer of nginx's upstream */
+        unsigned is_nobody : 1;    /* held because nobody is up */
 } sublet_ctx_t;
 
 extern ngx_module_t ngx_http_sublet_module;
@@ -68,19 +82,43 @@ void sublet_ring(void); /* wakes all workers: held requests are decided anew, wa
 
 /* request.c */
 ngx_int_t sublet_route(ngx_http_request_t *r); /* PRECONTENT phase */
-void sublet_queue_init(void);
-void sublet_queue_scan(void); /* the bell rang */
-ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry);
+void sublet_count(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t by);
+ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_last); /* is_last: above a replica's bound if need be */
 void sublet_release(sublet_ctx_t *ctx);
 void sublet_first_byte(sublet_ctx_t *ctx);
-
 int sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code); /* 0 */
+
+/* hold.c */
+void sublet_queue_init(void);
+int sublet_queue_is_empty(void);
+void sublet_queue_scan(void); /* somebody may be free */
+int sublet_may_hold(sublet_ctx_t *ctx);
+int sublet_hold(sublet_ctx_t *ctx);             /* 1: parked. 0: see ctx->rc */
+ngx_int_t sublet_hold_again(sublet_ctx_t *ctx); /* NGX_AGAIN: held, as a peer. NGX_DECLINED: go. NGX_ERROR */
+void sublet_unpark(sublet_ctx_t *ctx);
+void sublet_on_resume(ngx_event_t *event);
+void sublet_on_deadline(ngx_event_t *event);
+
+/* watch.c */
+void sublet_watch_init(void);
+int sublet_watch_is_empty(void);
+void sublet_watch(sublet_ctx_t *ctx);
+void sublet_unwatch(sublet_ctx_t *ctx);
+void sublet_watch_scan(void);
 
 /* body.c */
 int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */
 
 /* upstream.c */
 ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us);
+void sublet_on_waiting(ngx_event_t *event);
+void sublet_peer_resume(sublet_ctx_t *ctx); /* the request that waits as a peer goes on */
+void sublet_quiet(sublet_ctx_t *ctx);       /* until sublet_loud */
+void sublet_loud(sublet_ctx_t *ctx);
+
+/* reply.c */
+void sublet_reply_wrap(sublet_ctx_t *ctx);
+int sublet_may_buy(sublet_ctx_t *ctx, nsec now); /* another try, from the budget */
 void sublet_filter_init(void);
 
 /* answer.c */
@@ -89,10 +127,12 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r); /* content handler: ctx->refusal
 ngx_int_t sublet_error(ngx_http_request_t *r);  /* content handler of error_page */
 ngx_int_t sublet_models(ngx_http_request_t *r);
 
-/* api.c, metrics.c, variables.c */
+/* api.c, wait.c, metrics.c, variables.c */
 ngx_int_t sublet_api(ngx_http_request_t *r);
-void sublet_api_init(void);
-void sublet_api_poll(void);
+ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool);
+ngx_int_t sublet_wait(ngx_http_request_t *r, struct pool *pool);
+void sublet_wait_init(void);
+void sublet_wait_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
 ngx_int_t sublet_log(ngx_http_request_t *r); /* LOG phase */

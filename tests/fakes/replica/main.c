@@ -19,17 +19,12 @@
 #include <string.h>
 
 static const struct option OPTIONS[] = {
-        { "listen", required_argument, NULL, 'l' },
-        { "model", required_argument, NULL, 'm' },
-        { "share", required_argument, NULL, 's' },
-        { "scale", required_argument, NULL, 'x' },
-        { "blocks", required_argument, NULL, 'b' },
-        { "block", required_argument, NULL, 'k' },
-        { "sequences", required_argument, NULL, 'q' },
-        { "wake", required_argument, NULL, 'w' },
-        { "metrics", required_argument, NULL, 'M' },
-        { "instant", no_argument, NULL, 'i' },
-        { NULL, 0, NULL, 0 },
+        { "listen", required_argument, NULL, 'l' },    { "model", required_argument, NULL, 'm' },
+        { "share", required_argument, NULL, 's' },     { "scale", required_argument, NULL, 'x' },
+        { "blocks", required_argument, NULL, 'b' },    { "block", required_argument, NULL, 'k' },
+        { "sequences", required_argument, NULL, 'q' }, { "wake", required_argument, NULL, 'w' },
+        { "metrics", required_argument, NULL, 'M' },   { "instant", no_argument, NULL, 'i' },
+        { "early", no_argument, NULL, 'e' },           { NULL, 0, NULL, 0 },
 };
 
 static int usage(void)
@@ -43,6 +38,7 @@ static int usage(void)
               "  --sequences N       at once (default: 256)\n"
               "  --wake SECONDS      that /wake_up takes (default: 0.5)\n"
               "  --metrics vllm|vllm-old|sglang\n"
+              "  --early             the head of a stream at once, before its first token\n"
               "  --instant           answer at once, without the engine\n",
               stderr);
         return 2;
@@ -85,6 +81,9 @@ static int set(struct program *program, int option, const char *value)
                 return 0;
         case 'i':
                 o->is_instant = true;
+                return 0;
+        case 'e':
+                o->is_early = true;
                 return 0;
         case 'M':
                 o->metrics = strcmp(value, "sglang") == 0   ? METRICS_SGLANG :

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const FAULT_NAMES[FAULTS] = { "none", "hang", "rst", "close", "mid", "500", "503", "429", "garbage" };
+const char *const FAULT_NAMES[FAULTS] = { "none", "hang", "stall", "rst",  "close", "mid",    "500",
+                                          "503",  "504",  "429",   "busy", "event", "garbage" };
 
 static struct answer *answer_free(struct answer *answer)
 {
@@ -192,6 +193,8 @@ static void infer(struct replica *replica, struct http_conn *conn, const struct 
         }
         answer->conn = conn;
         http_set(conn, answer);
+        if (replica->options.is_early && answer->is_stream)
+                shape_early(answer);
         engine_submit(&replica->engine, &answer->request);
         if (!replica->engine.is_busy)
                 begin_iteration(replica, clock_now());
@@ -201,6 +204,7 @@ static void infer(struct replica *replica, struct http_conn *conn, const struct 
 static bool fail(struct replica *replica, struct http_conn *conn)
 {
         static const char GARBAGE[] = "\001\002 this is no HTTP\r\n\r\n";
+        static const char ERROR_EVENT[] = "data: {\"error\":{\"message\":\"told to fail\",\"code\":500}}\n\n";
         enum fault fault = replica->fault;
 
         if (fault == FAULT_NONE)
@@ -209,6 +213,15 @@ static bool fail(struct replica *replica, struct http_conn *conn)
                 replica->fault = FAULT_NONE;
         switch (fault) {
         case FAULT_HANG:
+        case FAULT_STALL:
+                return true;
+        case FAULT_BUSY:
+                http_reply(conn, 503, "application/json\r\nRetry-After: 1", "{}", 2);
+                return true;
+        case FAULT_EVENT:
+                http_begin(conn, 200, "text/event-stream");
+                http_chunk(conn, ERROR_EVENT, sizeof(ERROR_EVENT) - 1);
+                http_end(conn);
                 return true;
         case FAULT_RST:
         case FAULT_CLOSE:
@@ -220,6 +233,7 @@ static bool fail(struct replica *replica, struct http_conn *conn)
                 return true;
         case FAULT_500:
         case FAULT_503:
+        case FAULT_504:
         case FAULT_429:
                 shape_error(conn, atoi(FAULT_NAMES[fault]), "server_error", "told to fail");
                 return true;

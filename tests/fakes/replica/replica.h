@@ -10,12 +10,16 @@
 enum fault {
         FAULT_NONE,
         FAULT_HANG,  /* reads the request, never answers */
+        FAULT_STALL, /* the same, but for what is no inference: /health is well */
         FAULT_RST,   /* resets the connection instead of answering */
         FAULT_CLOSE, /* closes it without a byte */
         FAULT_MID,   /* resets it after the third token */
         FAULT_500,
         FAULT_503,
+        FAULT_504,
         FAULT_429,
+        FAULT_BUSY,    /* 503 with Retry-After */
+        FAULT_EVENT,   /* a stream whose first event is an error */
         FAULT_GARBAGE, /* answers what is no HTTP */
         FAULTS,
 };
@@ -33,6 +37,7 @@ struct replica_options {
         double share, scale; /* part of the device; how much faster than real time */
         uint32_t blocks;
         double wake_seconds;
+        bool is_early;   /* sends the head of a stream and a comment at once, as ASGI servers do */
         bool is_instant; /* answers at once, without engine or JSON: for measuring a proxy */
         enum metrics_names metrics;
         struct engine_model engine;
@@ -64,7 +69,7 @@ struct answer {
         struct replica *replica;
         struct http_conn *conn;
         enum answer_kind kind;
-        bool is_stream, wants_usage, is_base64, is_mid_fault;
+        bool is_stream, wants_usage, is_base64, is_mid_fault, is_begun;
         uint32_t n_inputs; /* of an embedding */
         char tool[64];     /* the function to be called; "": none */
         uint64_t id, *keys;
@@ -87,6 +92,7 @@ int prompt_read(json_t *body, struct answer *answer, uint32_t block);
 /* shapes.c: the API's words. */
 const char *shape_word(uint64_t id, uint32_t i);
 void shape_error(struct http_conn *conn, int status, const char *type, const char *text);
+void shape_early(struct answer *answer); /* of a stream: its head and a comment, before there is a token */
 void shape_begin(struct answer *answer); /* of a stream */
 void shape_token(struct answer *answer); /* the next token of a stream */
 void shape_end(struct answer *answer);   /* of a stream */

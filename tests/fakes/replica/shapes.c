@@ -125,11 +125,21 @@ static void response(const struct answer *answer, const char *status, const char
                        (unsigned long long)answer->id, status, answer->replica->options.model, output, counts);
 }
 
+void shape_early(struct answer *answer)
+{
+        static const char comment[] = ": ping\n\n";
+
+        http_begin(answer->conn, 200, "text/event-stream");
+        http_chunk(answer->conn, comment, sizeof(comment) - 1);
+        answer->is_begun = true;
+}
+
 void shape_begin(struct answer *answer)
 {
         char text[1024];
 
-        http_begin(answer->conn, 200, "text/event-stream");
+        if (!answer->is_begun)
+                http_begin(answer->conn, 200, "text/event-stream");
         if (answer->kind == ANSWER_CHAT)
                 chunk(answer, "{\"role\":\"assistant\",\"content\":\"\"}", "null");
         if (answer->kind != ANSWER_RESPONSE)

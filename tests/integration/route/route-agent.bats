@@ -46,10 +46,14 @@ listed() {
         printf '%s\n' "- {name: $1, address: 'unix:$dir/$1'${2:+, $2}}" >> "$dir/replicas"
 }
 
-agent_start() { # [OPTION...]
+agent_start_only() { # [OPTION...]
         "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$@" "$dir/config.yaml" \
                 >> "$dir/said" 2>&1 3>&- &
         agent=$!
+}
+
+agent_start() { # [OPTION...]
+        agent_start_only "$@"
         until_ api /v1/state || { cat "$dir/said"; return 1; }
 }
 
@@ -255,12 +259,35 @@ said() {
         pids+=("$(cat "$dir/started")")
 }
 
-@test "without a way to wake it, a replica that is away is down, and requests are refused at once" {
+@test "without a way to wake it, a replica that is away is down, and requests wait for it as long as hold says" {
         listed a 'models: [m]'
-        configure
+        configure 'hold: 200ms'
         agent_start
         until_ is down state a
         [ "$(code "$(chat hi 1)")" = 503 ]
+        configure 'hold: 20s'
+        until_ eval '[ "$(api /v1/settings | jq .hold_ms)" = 20000 ]'
+        code "$(chat hi 1)" > "$dir/code" &
+        client=$!
+        until_ is 1 held
+        replica a --instant
+        wait $client
+        [ "$(cat "$dir/code")" = 200 ]
+}
+
+@test "from the first moment on, no request is told that its model does not exist" {
+        replica a --instant
+        listed a
+        configure
+        agent_start_only
+        for i in 1 2 3 4 5 6 7 8; do
+                until_ test -S "$dir/http"
+                code "$(chat hi 1)" --retry 3 --retry-connrefused > "$dir/code.$i" &
+                clients[i]=$!
+        done
+        wait "${clients[@]}"
+        [ "$(sed 's/200/x/g' "$dir"/code.* | tr -d 'x\n')" = '' ]
+        [ "$(code '{"model":"other","messages":[]}')" = 404 ]
 }
 
 outside() {

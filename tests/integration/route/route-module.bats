@@ -266,7 +266,7 @@ teardown() {
         api /v1/replicas/b -X DELETE
         wait $stream
         [[ $(cat "$dir/stream") == *'data: [DONE]'* ]]
-        [ "$(code "$(chat hi 1)")" = 503 ]
+        [ "$(code "$(chat hi 1)" -H 'X-Sublet-Deadline-Ms: 100')" = 503 ]
 }
 
 @test "a replica with a quarter of the device gets a quarter of the new prompts, about" {

@@ -275,6 +275,69 @@ static void what_holds_no_memory_can_be_dupped(void **state)
         assert_int_equal(ledger_totals(books->ledger).n_memories, 0);
 }
 
+static int over(struct books *books, uint32_t handle, size_t quota, bytes size, uint32_t source)
+{
+        struct ledger_object object = { C, C, handle, 0xf8, 0 };
+
+        return ledger_put_over(books->ledger, room(books), &object, charge_take(books, quota, size), C, source);
+}
+
+/* Whoever frees first: the memory goes with the last of the two. */
+static void what_is_made_over_memory_keeps_it(void **state)
+{
+        struct books *books = *state;
+
+        for (uint32_t first = 1; first <= 2; first++) {
+                object_put(books, C, C, 1, 10);
+                assert_int_equal(over(books, 2, 1, 4, 1), LEDGER_OK);
+                assert_int_equal(held(books), 10);
+                assert_int_equal(books->quotas[1].used, 4);
+                ledger_free(books->ledger, C, first);
+                assert_int_equal(held(books), 10);
+                assert_int_equal(books->quotas[1].used, first == 1 ? 4 : 0);
+                ledger_free(books->ledger, C, 3 - first);
+                assert_int_equal(held(books), 0);
+                assert_int_equal(books->quotas[1].used, 0);
+        }
+}
+
+/* A dup, a mapping and an export of it do, too, and the memory is charged once for all. */
+static void what_holds_it_keeps_the_memory_below(void **state)
+{
+        struct books *books = *state;
+
+        object_put(books, C, C, 1, 10);
+        assert_int_equal(over(books, 2, 1, 4, 1), LEDGER_OK);
+        assert_int_equal(dup_of(books, D, 3, C, 2), LEDGER_OK);
+        assert_int_equal(ledger_map(books->ledger, room(books), 5, 0x1000, 0x1000, GPU, C, 2), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 9, 0, C, 2), LEDGER_OK);
+        ledger_free(books->ledger, C, 1);
+        ledger_free(books->ledger, C, 2);
+        assert_int_equal(held(books), 10);
+        assert_true(ledger_is_sound(books->ledger));
+        ledger_free(books->ledger, D, 3);
+        assert_int_equal(held(books), 10);
+        ledger_unmap(books->ledger, 5, 0x1000, 0x1000, GPU);
+        assert_int_equal(held(books), 10);
+        ledger_export_gone(books->ledger, 9);
+        assert_int_equal(held(books), 0);
+        assert_int_equal(books->quotas[1].used, 0);
+}
+
+static void over_what_is_not_there_nothing_is_made(void **state)
+{
+        struct books *books = *state;
+
+        assert_int_equal(over(books, 2, 1, 4, 1), LEDGER_E_NO_OBJECT);
+        assert_int_equal(books->quotas[1].used, 0);
+        assert_false(is_there(books, C, 2));
+        object_put(books, C, C, 1, 10);
+        assert_int_equal(over(books, 1, 1, 0, 1), LEDGER_OK); /* in the place of what it is made over */
+        assert_int_equal(held(books), 10);
+        ledger_free(books->ledger, C, 1);
+        assert_int_equal(held(books), 0);
+}
+
 static void devices_are_told_apart(void **state)
 {
         struct books *books = *state;
@@ -321,6 +384,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 books_test(an_object_holds_its_charge_until_it_is_freed),
                 books_test(an_unused_entry_leaves_no_trace),
+                books_test(what_is_made_over_memory_keeps_it),
+                books_test(what_holds_it_keeps_the_memory_below),
+                books_test(over_what_is_not_there_nothing_is_made),
                 books_test(outstanding_entries_are_all_honoured),
                 books_test(a_free_takes_children_and_theirs_along),
                 books_test(a_free_of_the_client_takes_all_of_it_and_nothing_else),

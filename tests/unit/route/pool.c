@@ -106,15 +106,16 @@ static void a_replica_that_refuses_is_out_until_one_try_succeeds(void **state)
         int a = add("a", "", PICK_UP, 0);
 
         (void)state;
-        assert_true(pool_failed(pool, a, true, now));
-        assert_false(pool_failed(pool, a, true, now)); /* known */
+        assert_true(pool_answered(pool, a, ANSWER_REFUSED, now));
+        assert_false(pool_answered(pool, a, ANSWER_REFUSED, now)); /* known */
+        assert_true(pool_is_out(pool, a));
         assert_int_equal(decide("m").action, PICK_REFUSE);
         now += 6 * NSEC_PER_SEC;
         assert_int_equal(decide("m").action, PICK_SEND);
         assert_true(pool_reserve(pool, 0, a, false, now)); /* the one that tries ... */
         assert_int_equal(decide("m").action, PICK_REFUSE);
         assert_false(pool_reserve(pool, 1, a, false, now));
-        pool_worked(pool, a);
+        assert_false(pool_answered(pool, a, ANSWER_GOOD, now));
         assert_int_equal(decide("m").action, PICK_SEND);
 }
 
@@ -124,28 +125,92 @@ static void failures_count_only_in_a_row(void **state)
 
         (void)state;
         for (int i = 0; i < 10; i++) {
-                assert_false(pool_failed(pool, a, false, now));
-                assert_false(pool_failed(pool, a, false, now));
-                pool_worked(pool, a);
+                assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+                assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+                assert_false(pool_answered(pool, a, ANSWER_GOOD, now));
         }
-        assert_false(pool_failed(pool, a, false, now));
-        assert_false(pool_failed(pool, a, false, now));
-        assert_true(pool_failed(pool, a, false, now));
+        assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_true(pool_answered(pool, a, ANSWER_ERROR, now));
 }
 
-static void retries_have_a_budget(void **state)
+static int n_retries(void)
 {
         int n = 0;
 
+        while (pool_may_retry(pool, now))
+                n++;
+        return n;
+}
+
+static void retries_are_a_part_of_the_requests_and_some_each_second(void **state)
+{
         (void)state;
-        while (pool_may_retry(pool))
-                n++;
-        assert_int_equal(n, 10);
-        for (int i = 0; i < 100; i++)
-                pool_earn(pool);
-        for (n = 0; pool_may_retry(pool);)
-                n++;
-        assert_int_equal(n, 10);
+        assert_int_equal(n_retries(), 10);
+        assert_int_equal(n_retries(), 0);
+        for (int i = 0; i < 1000; i++)
+                pool_earn(pool, now);
+        assert_int_equal(n_retries(), 100);
+        now += NSEC_PER_SEC / 2;
+        assert_int_equal(n_retries(), 5);
+        now += 3600 * NSEC_PER_SEC; /* nothing is saved up for hours */
+        assert_int_equal(n_retries(), 10);
+        pool->settings.retry_permille = 0;
+        now += NSEC_PER_SEC;
+        pool_earn(pool, now);
+        assert_int_equal(n_retries(), 0);
+}
+
+static void all_that_a_replica_had_in_hand_may_go_elsewhere_once(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        pool_count(pool, 0, a, POOL_UNANSWERED, 300);
+        (void)n_retries();
+        assert_true(pool_answered(pool, a, ANSWER_REFUSED, now));
+        assert_int_equal(n_retries(), 300);
+        assert_false(pool_answered(pool, a, ANSWER_REFUSED, now));
+        assert_int_equal(n_retries(), 0);
+        (void)add("a", "", PICK_UP, 0);
+        (void)add("a", "", PICK_DOWN, 0); /* told by the agent */
+        assert_int_equal(n_retries(), 300);
+}
+
+static void who_was_let_back_is_out_again_at_its_next_failure(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        for (int i = 0; i < 3; i++)
+                (void)pool_answered(pool, a, ANSWER_ERROR, now);
+        assert_int_equal(pool_state(pool, a, now), PICK_DOWN);
+        assert_false(pool_is_out(pool, a)); /* it answers: what it has in hand stays */
+        (void)add("a", "", PICK_UP, 0);
+        assert_int_equal(pool_state(pool, a, now), PICK_UP);
+        assert_true(pool_answered(pool, a, ANSWER_ERROR, now));
+}
+
+static void a_busy_one_gets_no_more_than_it_has_for_a_while(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        for (int i = 0; i < 3; i++)
+                assert_true(pool_reserve(pool, 0, a, false, now));
+        pool_busy(pool, a, NSEC_PER_SEC, now); /* it took two, and not the third */
+        assert_int_equal(decide("m").action, PICK_HOLD);
+        pool_count(pool, 0, a, POOL_INFLIGHT, -1);
+        assert_int_equal(decide("m").action, PICK_HOLD);
+        assert_false(pool_reserve(pool, 0, a, false, now));
+        pool_count(pool, 0, a, POOL_INFLIGHT, -1);
+        assert_int_equal(decide("m").action, PICK_SEND);
+        pool_count(pool, 0, a, POOL_INFLIGHT, -1);
+        pool_busy(pool, a, NSEC_PER_SEC, now); /* it took none */
+        assert_int_equal(decide("m").action, PICK_HOLD);
+        now += NSEC_PER_SEC;
+        assert_int_equal(decide("m").action, PICK_SEND);
+        assert_int_equal(pool->replicas[a].failures, 0);
 }
 
 static void what_is_cached_is_found_until_it_is_forgotten(void **state)
@@ -228,7 +293,10 @@ int main(void)
                 TEST(what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else),
                 TEST(a_replica_that_refuses_is_out_until_one_try_succeeds),
                 TEST(failures_count_only_in_a_row),
-                TEST(retries_have_a_budget),
+                TEST(retries_are_a_part_of_the_requests_and_some_each_second),
+                TEST(all_that_a_replica_had_in_hand_may_go_elsewhere_once),
+                TEST(who_was_let_back_is_out_again_at_its_next_failure),
+                TEST(a_busy_one_gets_no_more_than_it_has_for_a_while),
                 TEST(what_is_cached_is_found_until_it_is_forgotten),
                 TEST(a_place_is_given_again_when_nothing_is_left_there),
                 TEST(a_sleeper_is_woken_unless_it_is_not_to_be),

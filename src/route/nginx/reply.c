@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a replica sends back, before nginx passes it on. The proxy module's reader of heads is wrapped: a head is kept
+ * back until the first byte of the body is there, so that it can be thrown away and the request go elsewhere. What an
+ * answer means is said in route/answers.def.
+ */
+#include "route/nginx/module.h"
+
+enum {
+        FAILED_MAX = 4,   /* tries of one request that a replica may fail; more, and the request is what kills them */
+        BUSY_SECONDS = 1, /* without a Retry-After */
+        BUSY_SECONDS_MAX = 30,
+};
+
+static ngx_http_output_body_filter_pt next_body_filter;
+
+int sublet_may_buy(sublet_ctx_t *ctx, nsec now)
+{
+        return ctx->n_failed < FAILED_MAX && pool_may_retry(ctx->pool, now);
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------ */
+
+static int key_is(const ngx_table_elt_t *h, const char *name, size_t size)
+{
+        return h->key.len == size && ngx_strncasecmp(h->key.data, (u_char *)name, size) == 0;
+}
+
+static ngx_table_elt_t *find_header(ngx_http_upstream_t *u, const char *name)
+{
+        size_t size = ngx_strlen(name);
+
+        for (ngx_list_part_t *part = &u->headers_in.headers.part; part; part = part->next)
+                for (ngx_uint_t i = 0; i < part->nelts; i++)
+                        if (key_is(&((ngx_table_elt_t *)part->elts)[i], name, size))
+                                return &((ngx_table_elt_t *)part->elts)[i];
+        return NULL;
+}
+
+static nsec busy_for(ngx_http_upstream_t *u)
+{
+        ngx_table_elt_t *h = find_header(u, "Retry-After");
+        ngx_int_t n = h ? ngx_atoi(h->value.data, h->value.len) : NGX_ERROR;
+
+        n = n == NGX_ERROR || n < BUSY_SECONDS ? BUSY_SECONDS : n;
+        return (nsec)ngx_min(n, BUSY_SECONDS_MAX) * NSEC_PER_SEC;
+}
+
+static int has_no_body(ngx_http_request_t *r, ngx_http_upstream_t *u)
+{
+        return r->method == NGX_HTTP_HEAD || u->headers_in.content_length_n == 0 || u->headers_in.status_n < 200 ||
+               u->headers_in.status_n == NGX_HTTP_NO_CONTENT;
+}
+
+static struct answer_body body_of(ngx_http_upstream_t *u)
+{
+        static const char events[] = "text/event-stream";
+        ngx_table_elt_t *type = u->headers_in.content_type;
+
+        return (struct answer_body){ .is_chunked = u->headers_in.chunked,
+                                     .is_events = type && type->value.len >= sizeof(events) - 1 &&
+                                                  ngx_strncasecmp(type->value.data, (u_char *)events,
+                                                                  sizeof(events) - 1) == 0 };
+}
+
+/* By status and, where it decides, by what is there of the body. */
+static enum answer answer_so_far(ngx_http_request_t *r, ngx_http_upstream_t *u)
+{
+        unsigned int status = (unsigned int)u->headers_in.status_n;
+        int has_retry_after = status == NGX_HTTP_SERVICE_UNAVAILABLE && find_header(u, "Retry-After");
+        enum answer answer = answer_of_status(status, has_retry_after);
+
+        if (answer != ANSWER_GOOD || has_no_body(r, u))
+                return answer;
+        return answer_begun(u->buffer.pos, (size_t)(u->buffer.last - u->buffer.pos), body_of(u));
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------------------- */
+
+static int goes_elsewhere(sublet_ctx_t *ctx, nsec now)
+{
+        struct pool_request others = ctx->query;
+
+        switch (answer_meaning(ctx->answer)->retry) {
+        case RETRY_FREE: /* of a busy one: there, or held */
+                return now < ctx->item.deadline;
+        case RETRY_BOUGHT:
+                others.tried |= 1ull << ctx->at;
+                return pool_has_other(ctx->pool, &others, now) && sublet_may_buy(ctx, now);
+        default:
+                return 0;
+        }
+}
+
+/* NGX_AGAIN: more of the body is wanted. NGX_HTTP_UPSTREAM_INVALID_HEADER: nginx takes the next peer. */
+static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
+{
+        ngx_http_upstream_t *u = r->upstream;
+        enum answer answer = answer_so_far(r, u);
+        nsec now;
+
+        if (answer == ANSWER_NONE && u->buffer.last < u->buffer.end)
+                return NGX_AGAIN;
+        ctx->answer = answer == ANSWER_NONE ? ANSWER_GOOD : answer; /* pings have filled the buffer */
+        if (ctx->at < 0)
+                return NGX_OK;
+        if (ctx->answer == ANSWER_GOOD) {
+                sublet_first_byte(ctx);
+                return NGX_OK;
+        }
+        now = clock_now();
+        if (ctx->answer == ANSWER_BUSY)
+                pool_busy(ctx->pool, ctx->at, busy_for(u), now);
+        if (!goes_elsewhere(ctx, now))
+                return NGX_OK; /* the client gets the replica's own words */
+        ctx->is_bought = 1;
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+}
+
+static ngx_int_t process_header(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        ngx_http_upstream_t *u = r->upstream;
+        ngx_uint_t version = r->http_version;
+        ngx_int_t rc;
+
+        if (!ctx->has_head) {
+                rc = ctx->inner_header(r);
+                if (u->process_header != process_header) { /* it goes on with another part of the head */
+                        ctx->inner_header = u->process_header;
+                        u->process_header = process_header;
+                }
+                if (rc == NGX_HTTP_UPSTREAM_INVALID_HEADER)
+                        ctx->answer = ANSWER_GARBLED;
+                if (rc != NGX_OK)
+                        return rc;
+                if (!u->headers_in.status_n) { /* to nginx this is HTTP/0.9 */
+                        r->http_version = version;
+                        ctx->answer = ANSWER_GARBLED;
+                        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+                }
+                ctx->has_head = 1;
+        }
+        return judge(r, ctx);
+}
+
+static ngx_int_t reinit_request(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        ngx_int_t rc = ctx->inner_reinit(r);
+
+        ctx->inner_header = r->upstream->process_header;
+        r->upstream->process_header = process_header;
+        ctx->has_head = 0;
+        return rc;
+}
+
+void sublet_reply_wrap(sublet_ctx_t *ctx)
+{
+        ngx_http_upstream_t *u = ctx->request->upstream;
+
+        ctx->inner_header = u->process_header;
+        ctx->inner_reinit = u->reinit_request;
+        u->process_header = process_header;
+        u->reinit_request = reinit_request;
+        ctx->has_head = 0;
+}
+
+/* ---- the body ------------------------------------------------------------------------------------------- */
+
+/* Server-sent events end with an empty line, about one per token. An event that is cut there is not counted. */
+static void count_events(sublet_ctx_t *ctx, const u_char *at, const u_char *end)
+{
+        while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+                ctx->n_events += at + 1 < end && at[1] == '\n';
+                at += 2;
+        }
+}
+
+static ngx_int_t body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+        sublet_ctx_t *ctx = r == r->main ? ngx_http_get_module_ctx(r, ngx_http_sublet_module) : NULL;
+
+        if (ctx && ctx->at >= 0 && ctx->is_stream)
+                for (ngx_chain_t *l = in; l; l = l->next)
+                        if (ngx_buf_in_memory(l->buf))
+                                count_events(ctx, l->buf->pos, l->buf->last);
+        return next_body_filter(r, in);
+}
+
+void sublet_filter_init(void)
+{
+        next_body_filter = ngx_http_top_body_filter;
+        ngx_http_top_body_filter = body_filter;
+}
