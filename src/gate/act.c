@@ -6,6 +6,7 @@
 #include "gate/act.h"
 #include "gate/perform.h"
 
+#include "lease/capabilities.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -28,6 +29,23 @@ static void report_denied(const struct request *request)
                                                                                  EVENT_UNKNOWN_REQUEST;
         gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
                   call->class_or_cmd, request->verdict.because);
+}
+
+/* What the driver says of a number that it does not know, as for a row that is missing: a program that looks for an
+ * engine finds none, and goes on without. Said once for each capability. */
+static int serve_incapable(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        unsigned int needs = request->verdict.capability, has = request->gate->lease->capabilities;
+        char lacks[CAPABILITIES_TEXT_MAX], all[CAPABILITIES_TEXT_MAX];
+        uint32_t status = call->kind == RM_CONTROL ? RM_STATUS_NOT_SUPPORTED : RM_STATUS_INVALID_CLASS;
+
+        request->gate->n_denied++;
+        if (!(atomic_fetch_or(&request->gate->capabilities_told, needs) & needs))
+                gate_tell(request->gate, EVENT_CAPABILITY_MISSING, request->process->id,
+                          "%s 0x%x needs %s: give it with --capabilities %s", rm_kind_name(call->kind),
+                          call->class_or_cmd, capabilities_format(needs, lacks), capabilities_format(has | needs, all));
+        return call->status_at == UINT32_MAX ? -EPERM : answer(request, status);
 }
 
 static int serve_denied(struct request *request)
@@ -103,30 +121,15 @@ static int serve_share(struct request *request)
 }
 
 static int (*const handlers[])(struct request *request) = {
-        [GATE_DENY] = serve_denied,
-        [GATE_ACCEPT] = serve_accepted,
-        [GATE_CONTINUE] = serve_continued,
-        [GATE_PERFORM] = serve_plain,
-        [GATE_SHARE] = serve_share,
-        [GATE_VIEW] = serve_view,
-        [GATE_CLIENT] = serve_client,
-        [GATE_OBJECT] = serve_object,
-        [GATE_FREE] = serve_free,
-        [GATE_CHARGE] = serve_memory,
-        [GATE_HOST] = serve_memory,
+        [GATE_DENY] = serve_denied,   [GATE_ACCEPT] = serve_accepted, [GATE_CONTINUE] = serve_continued,
+        [GATE_PERFORM] = serve_plain, [GATE_SHARE] = serve_share,     [GATE_VIEW] = serve_view,
+        [GATE_CLIENT] = serve_client, [GATE_OBJECT] = serve_object,   [GATE_HOLLOW] = serve_hollow,
+        [GATE_FREE] = serve_free,     [GATE_CHARGE] = serve_memory,   [GATE_HOST] = serve_memory,
         [GATE_FABRIC] = serve_fabric, /* and keeps the memory below */
-        [GATE_DUP] = serve_dup,
-        [GATE_EXPORT] = serve_export,
-        [GATE_IMPORT] = serve_import,
-        [GATE_SPACE] = serve_space,
-        [GATE_HOLD] = serve_hold,
-        [GATE_RELEASE] = serve_release,
-        [GATE_RANGE] = serve_range,
-        [GATE_POOL] = serve_range,
-        [GATE_SCHEDULE] = serve_schedule,
-        [GATE_UNWRAP] = NULL,
-        [GATE_LOOKUP] = NULL,
-        [GATE_QUIET] = NULL,
+        [GATE_DUP] = serve_dup,       [GATE_EXPORT] = serve_export,   [GATE_IMPORT] = serve_import,
+        [GATE_SPACE] = serve_space,   [GATE_HOLD] = serve_hold,       [GATE_RELEASE] = serve_release,
+        [GATE_RANGE] = serve_range,   [GATE_POOL] = serve_range,      [GATE_SCHEDULE] = serve_schedule,
+        [GATE_UNWRAP] = NULL,         [GATE_LOOKUP] = NULL,           [GATE_QUIET] = NULL,
 };
 
 static int act(struct request *request)
@@ -227,6 +230,8 @@ int serve_request(struct request *request, uint32_t number)
                 request->gate->n_denied++;
                 return request->call.status_at == UINT32_MAX ? -EPERM : answer(request, RM_STATUS_INVALID_CLIENT);
         }
+        if (request->verdict.capability && !(request->verdict.capability & request->gate->lease->capabilities))
+                return serve_incapable(request);
         if (!request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
         return act(request);

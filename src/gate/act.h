@@ -10,6 +10,7 @@ int serve_request(struct request *request, uint32_t number);
 /* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
+int serve_hollow(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */
 int serve_memory(struct request *request);   /* memory.c */

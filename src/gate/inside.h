@@ -104,6 +104,7 @@ struct gate {
         atomic_bool is_ticking; /* the watcher checks the readers every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
+        _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */
         _Atomic nsec busy, last_call, settled_at;
         _Atomic nsec ended_at;         /* when a process last ended */
         _Atomic unsigned int n_sweeps; /* being made */

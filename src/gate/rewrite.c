@@ -9,6 +9,7 @@
 
 enum {
         GET_ACTIVE_DEVICES = 0x288,
+        FB_REGIONS = 0x20801320,
         PIDS_MAX = 950,
 };
 
@@ -79,6 +80,10 @@ static bool rewrite_control(struct request *request)
                 view = view_of(request, device);
                 if (size > 4)
                         view_fb_info(request->params + 4, n < (size - 4) / 8 ? n : (size - 4) / 8, &view);
+                break;
+        case FB_REGIONS:
+                view = view_of(request, device);
+                view_regions(request->params, size, &view);
                 break;
         case RM_GET_PIDS:
                 view_pids(request->params, size, pids, list_owners(request->gate, device, pids));

@@ -37,6 +37,7 @@ struct lease {
         unsigned int n_devices;                         /* how many the machine has */
         struct quota host; /* host memory that the driver allocates and pins for the tenant */
         enum lease_managed managed;
-        uint32_t groups_max; /* channel groups; a run list is finite and shared */
+        unsigned int capabilities; /* of lease/capabilities.h */
+        uint32_t groups_max;       /* channel groups; a run list is finite and shared */
         uint32_t channels_max;
 };

@@ -175,8 +175,13 @@ static const struct field fields[] = {
                 PREFIX #name, "SUBLET_" variable "=", offsetof(struct oci_request, name),                              \
                         sizeof(((struct oci_request *)0)->name)                                                        \
         }
-        ROW(mem, "MEM"),     ROW(share, "SHARE"), ROW(cap, "CAP"),
-        ROW(class, "CLASS"), ROW(gpus, "GPUS"),   ROW(mode, "MODE"),
+        ROW(mem, "MEM"),
+        ROW(share, "SHARE"),
+        ROW(cap, "CAP"),
+        ROW(class, "CLASS"),
+        ROW(gpus, "GPUS"),
+        ROW(mode, "MODE"),
+        ROW(capabilities, "CAPABILITIES"),
 #undef ROW
 };
 
@@ -234,11 +239,14 @@ static const char *value_of(const char *text, const char *name)
 static void see_variable(const char *text, struct visible *visible, struct oci_request *to)
 {
         const char *devices = value_of(text, "NVIDIA_VISIBLE_DEVICES="), *version = value_of(text, "CUDA_VERSION="),
-                   *require = value_of(text, "NVIDIA_REQUIRE_CUDA=");
+                   *require = value_of(text, "NVIDIA_REQUIRE_CUDA="),
+                   *capabilities = value_of(text, "NVIDIA_DRIVER_CAPABILITIES=");
 
         if (devices && *devices && strcmp(devices, "void") != 0 && strcmp(devices, "none") != 0)
                 to->wants_gpu = true;
         visible->is_said |= devices != NULL;
+        if (capabilities && is_printable(capabilities))
+                (void)copy(to->driver_capabilities, sizeof(to->driver_capabilities), capabilities);
         visible->has_version |= version && *version;
         if (require)
                 visible->has_require = *require;

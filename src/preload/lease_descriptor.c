@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "preload/lease_descriptor.h"
 
+#include "lease/capabilities.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -82,7 +84,7 @@ static bool is_lease(const struct lease *lease)
                 if (!is_bool(&lease->devices[i].is_granted) || !is_bool(&lease->devices[i].mig.is_one))
                         return false;
         return lease->n_devices <= LEASE_DEVICES_MAX && memchr(lease->tenant, 0, sizeof(lease->tenant)) &&
-               lease->managed <= LEASE_MANAGED_ALLOW;
+               lease->managed <= LEASE_MANAGED_ALLOW && lease->capabilities <= CAPABILITIES_KNOWN;
 }
 
 static bool is_whole(const struct lease_descriptor *descriptor)

@@ -26,7 +26,7 @@ enum {
         LEASE_DESCRIPTOR_FD = 1000,
         LEASE_DESCRIPTOR_SEGMENT_FD,
 
-        LEASE_DESCRIPTOR_VERSION = 3,
+        LEASE_DESCRIPTOR_VERSION = 4,
         LEASE_DESCRIPTOR_FILTER_MAX = 1024, /* instructions; the gate's filter has about half as many */
         LEASE_DESCRIPTOR_TOKEN = 16,        /* bytes */
 };

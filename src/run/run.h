@@ -116,6 +116,13 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                   "=charge|deny|allow",                                                                                \
                   "managed memory: charged by its length (default), refused, or free",                                 \
                   NULL },                                                                                              \
+                { "capabilities",                                                                                      \
+                  0,                                                                                                   \
+                  flag_text,                                                                                           \
+                  &(run)->grant.capabilities,                                                                          \
+                  "LIST",                                                                                              \
+                  "parts of the driver: compute,utility (default), video, graphics, profile; or all",                  \
+                  NULL },                                                                                              \
                 { "host-mem", 0,                                                                                       \
                   flag_text,  &(run)->grant.host,                                                                      \
                   "SIZE",     "limit of host memory that the driver pins (default: no limit)",                         \

@@ -109,6 +109,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
             !text_copy(request.mem, sizeof(request.mem), run->grant.memory) ||
             !text_copy(request.host, sizeof(request.host), run->grant.host) ||
             !text_copy(request.managed, sizeof(request.managed), run->grant.managed) ||
+            !text_copy(request.capabilities, sizeof(request.capabilities), run->grant.capabilities) ||
             !text_copy(request.mode, sizeof(request.mode), run->mode) ||
             !text_copy(request.attach, sizeof(request.attach), run->attach) ||
             !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "lease/capabilities.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -143,12 +144,24 @@ static int set_managed(const char *managed, struct lease *lease, struct err *err
         return err_say(err, -EINVAL, "--managed=%s: charge, deny or allow", managed);
 }
 
+static int set_capabilities(const char *list, struct lease *lease, struct err *err)
+{
+        const char *wrong;
+
+        if (capabilities_parse(list ? list : "", &lease->capabilities, &wrong) == 0)
+                return 0;
+        return err_say(err, -EINVAL,
+                       "--capabilities %s: '%.*s' is none of compute, utility, video, graphics, profile and all", list,
+                       (int)strcspn(wrong, ","), wrong);
+}
+
 int grant_apply(const struct grant *grant, struct lease *lease, struct err *err)
 {
         int r;
 
         if ((r = select_gpus(grant->gpus, lease, err)) < 0 || (r = set_memory(grant->memory, lease, err)) < 0 ||
-            (r = set_host(grant->host, lease, err)) < 0 || (r = set_managed(grant->managed, lease, err)) < 0)
+            (r = set_host(grant->host, lease, err)) < 0 || (r = set_managed(grant->managed, lease, err)) < 0 ||
+            (r = set_capabilities(grant->capabilities, lease, err)) < 0)
                 return r;
         lease->groups_max = GROUPS_MAX;
         lease->channels_max = CHANNELS_MAX;

@@ -7,10 +7,11 @@
 struct err;
 
 struct grant {
-        const char *memory;  /* SIZE[,DEVICE=SIZE...], or NULL: the whole device */
-        const char *gpus;    /* DEVICE[,DEVICE...], "all" or NULL: all */
-        const char *host;    /* SIZE, or NULL: no limit */
-        const char *managed; /* charge | deny | allow, or NULL: charge */
+        const char *memory;       /* SIZE[,DEVICE=SIZE...], or NULL: the whole device */
+        const char *gpus;         /* DEVICE[,DEVICE...], "all" or NULL: all */
+        const char *host;         /* SIZE, or NULL: no limit */
+        const char *managed;      /* charge | deny | allow, or NULL: charge */
+        const char *capabilities; /* a list as lease/capabilities.h reads it, or NULL: the default */
 };
 
 /* Completes a lease whose devices are filled in. 0; -EINVAL; -ERANGE (more than the device has). */

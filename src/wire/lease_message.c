@@ -4,6 +4,7 @@
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "mem", request->mem);
         put_text(body, "host_mem", request->host);
         put_text(body, "managed", request->managed);
+        put_text(body, "capabilities", request->capabilities);
         put_text(body, "mode", request->mode);
         put_text(body, "command", request->command);
         put_text(body, "attach", request->attach);
@@ -112,6 +114,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "mem", to->mem, sizeof(to->mem) },
                 { "host_mem", to->host, sizeof(to->host) },
                 { "managed", to->managed, sizeof(to->managed) },
+                { "capabilities", to->capabilities, sizeof(to->capabilities) },
                 { "mode", to->mode, sizeof(to->mode) },
                 { "command", to->command, sizeof(to->command) },
                 { "attach", to->attach, sizeof(to->attach) },
@@ -158,6 +161,7 @@ void message_lease_fill(const struct lease *lease, struct message_lease *ret)
         }
         ret->host = lease->host.size;
         ret->managed = lease->managed;
+        ret->capabilities = lease->capabilities;
         ret->groups_max = lease->groups_max;
         ret->channels_max = lease->channels_max;
 }
@@ -176,6 +180,7 @@ int message_lease_apply(const struct message_lease *from, struct lease *lease)
         }
         lease->host.size = from->host;
         lease->managed = from->managed;
+        lease->capabilities = from->capabilities;
         lease->groups_max = from->groups_max;
         lease->channels_max = from->channels_max;
         return 0;
@@ -210,12 +215,13 @@ json_t *message_container_new(const struct message_container *container)
 
 json_t *message_lease_new(const struct message_lease *lease)
 {
+        char capabilities[CAPABILITIES_TEXT_MAX];
         json_t *devices = devices_new(lease);
 
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s}",
+                         "s:s, s:s, s:s, s:s}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -223,7 +229,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
-                         enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms);
+                         enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms,
+                         "capabilities", capabilities_format(lease->capabilities, capabilities));
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -254,6 +261,14 @@ static bool copy_managed(const json_t *body, enum lease_managed *ret)
         return false;
 }
 
+/* Absent: a lease of an older daemon. */
+static bool copy_capabilities(const json_t *body, unsigned int *ret)
+{
+        const char *wrong;
+
+        return capabilities_parse(message_text(body, "capabilities", ""), ret, &wrong) == 0;
+}
+
 static bool copy_u32(const json_t *body, const char *name, uint32_t *ret)
 {
         int64_t value = message_number(body, name, -1);
@@ -267,8 +282,9 @@ static bool copy_limits(const json_t *body, struct message_lease *to)
         int64_t host = message_number(body, "host_bytes", -1);
 
         to->host = (bytes)host;
-        return host >= 0 && copy_managed(body, &to->managed) && copy_u32(body, "groups_max", &to->groups_max) &&
-               copy_u32(body, "channels_max", &to->channels_max) && copy_u32(body, "owner", &to->owner);
+        return host >= 0 && copy_managed(body, &to->managed) && copy_capabilities(body, &to->capabilities) &&
+               copy_u32(body, "groups_max", &to->groups_max) && copy_u32(body, "channels_max", &to->channels_max) &&
+               copy_u32(body, "owner", &to->owner);
 }
 
 /* A lease of mode mig without an instance would be a lease of the whole device. */

@@ -85,6 +85,7 @@ struct message_request {
         bool is_named;                      /* the user chose it; else it comes from the command */
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
+        char capabilities[64];              /* a list: lease/capabilities.h; "": the default */
         char command[64];                   /* last part of its path, for people */
         enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: lease descriptor and usage segment are wanted */
         char attach[16];                    /* "auto", "never" (as ""), "required" */
@@ -136,6 +137,7 @@ struct message_lease {
         } mig;
         bytes host;
         enum lease_managed managed;
+        unsigned int capabilities; /* a mask of lease/capabilities.h */
         uint32_t groups_max, channels_max;
         struct message_container container;
         enum enforcement enforcement;

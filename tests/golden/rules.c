@@ -33,7 +33,8 @@ static const char *status_name(uint32_t status)
 }
 
 /* A number as in rules.def; of a request its name, and of others the name that messages use. */
-static void print_rule(FILE *out, const char *what, uint32_t number, const char *action, uint32_t status)
+static void print_rule(FILE *out, const char *what, uint32_t number, const char *action, uint32_t status,
+                       const char *capability)
 {
         char text[48], lower[16] = { 0 };
         const char *name = NULL;
@@ -47,8 +48,8 @@ static void print_rule(FILE *out, const char *what, uint32_t number, const char 
                 name = rm_control_name(number);
         else if (!strcmp(what, "CLASS") || !strcmp(what, "OLD"))
                 name = rm_class_name(number);
-        fprintf(out, "%-8s %-30s %-9s %-*s%s\n", what, text, lower, name ? 25 : 0, status_name(status),
-                name ? name : "");
+        fprintf(out, "%-8s %-30s %-9s %-*s%-*s%s\n", what, text, lower, name || *capability ? 25 : 0,
+                status_name(status), *capability ? 10 : 0, capability, name ? name : "");
 }
 
 static void rules_print(FILE *out)
@@ -57,9 +58,12 @@ static void rules_print(FILE *out)
                      "Written by\n"
                      "        BUILD/tests/golden/rules > tests/golden/rules.txt\n"
                      "A line that changes here changes what a tenant may do: say why in the commit.\n\n");
-#define RULE(what, number, action, status, because) print_rule(out, #what, number, #action, status);
+#define RULE(what, number, action, status, because) print_rule(out, #what, number, #action, status, "");
+#define RULE_OF(capability, what, number, action, status, because)                                                     \
+        print_rule(out, #what, number, #action, status, #capability);
 #include "gate/policy/rules.def"
 #undef RULE
+#undef RULE_OF
 }
 
 /* The first line that differs, or 0. */

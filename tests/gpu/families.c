@@ -15,6 +15,8 @@
  * total_mib and free_mib are cuMemGetInfo at the bound. Exit status: 0 the family behaved; 3 an
  * unexpected CUDA error or wrong contents, which is printed; 2 usage.
  *
+ * With FAMILIES_PEERS=1 the second device has a context, too, and each may reach the other's memory.
+ *
  * Driver API only, through the names of cuda.h, so it runs on the simulator's libcuda.so.1 as well.
  * Its kernels stand in words.h.
  *
@@ -82,6 +84,25 @@ static void mark(const char *text)
                 record(text);
 }
 
+/* By name, since a library for one device may lack it. */
+static void peers_start(void)
+{
+        CUresult (*enable)(CUcontext, unsigned int) =
+                (CUresult(*)(CUcontext, unsigned int))dlsym(RTLD_DEFAULT, "cuCtxEnablePeerAccess");
+        CUcontext other;
+        CUdevice second;
+
+        if (!enable)
+                fail("cuCtxEnablePeerAccess", CUDA_ERROR_NOT_SUPPORTED);
+        mark("peers");
+        MUST(cuDeviceGet(&second, 1));
+        MUST(cuDevicePrimaryCtxRetain(&other, second));
+        MUST(enable(other, 0));
+        MUST(cuCtxSetCurrent(other));
+        MUST(enable(context, 0));
+        MUST(cuCtxSetCurrent(context));
+}
+
 static void context_start(void)
 {
         CUmodule module;
@@ -98,6 +119,8 @@ static void context_start(void)
         MUST(cuModuleGetFunction(&check_kernel, module, "sublet_check"));
         MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         MUST(cuMemAlloc(&bad_counter, 4096));
+        if (getenv("FAMILIES_PEERS"))
+                peers_start();
 }
 
 static CUresult fill(CUdeviceptr at, size_t bytes, uint32_t seed)

@@ -51,7 +51,7 @@ while time.perf_counter() - begin < float(sys.argv[1]):
     n += 32
 print(f"jpeg_rate={n / (time.perf_counter() - begin):.0f}/s")
 END
-cat > "$work/profile.py" <<'END'
+cat > "$work/profiled.py" <<'END'
 import torch
 from torch.profiler import ProfilerActivity, profile
 x = torch.ones(1024, 1024, device="cuda")
@@ -136,7 +136,7 @@ both() {
         status=$?
         echo "$name native status=$status: $(grep -v '^$' "$work/$name.out" | tail -2 | tr '\n' ' ' | cut -c1-200)"
         [ -x "$sublet" ] || return
-        timeout -k 2 "$limit" "$sublet" run --mem 12G -- "$@" > "$work/$name.tenant" 2>&1 < /dev/null
+        timeout -k 2 "$limit" "$sublet" run --mem 12G --capabilities "${CAPABILITIES:-all,profile}" -- "$@" > "$work/$name.tenant" 2>&1 < /dev/null
         echo "$name tenant status=$?: $(grep -E '=|supported|rror|vulkan|gles' "$work/$name.tenant" | grep -v UNKNOWN | tail -2 | tr '\n' ' ' | cut -c1-200)"
         grep -oE 'UNKNOWN_[A-Z]+ .*' "$work/$name.tenant" | cut -c1-100 | sort | uniq -c | head -6
 }
@@ -155,7 +155,7 @@ both vulkan-export 20 "$kit/vulkan" export
 both vulkan-clear 20 "$kit/vulkan" clear 0.5
 both gles-draw 20 "$kit/gles" draw 0.5
 both gles-memory 20 "$kit/gles" memory 512
-both profile 60 python3 "$work/profile.py"
+both profile 60 python3 "$work/profiled.py"
 both libraries 60 python3 "$work/libraries.py"
 both load 20 python3 "$work/load.py"
 both encode 20 python3 "$work/encode.py"

@@ -103,7 +103,7 @@ print(f"rank={rank} symm={backend} other={float(other[5])}", flush=True)
 dist.barrier()
 dist.destroy_process_group()
 END
-cat > "$work/jax.py" <<'END'
+cat > "$work/both_jax.py" <<'END'
 import jax
 import jax.numpy as jnp
 held = [jax.device_put(jnp.ones((1 << 28,), jnp.float32), jax.devices()[i % 2]).block_until_ready() for i in range(6)]
@@ -153,7 +153,7 @@ other_lane() {
         record smi-nvlink-caps 15 nvidia-smi nvlink -c
         record smi-topo 15 nvidia-smi topo -m
         record smi-p2p 15 nvidia-smi topo -p2p r
-        record jax 70 python3 "$work/jax.py"
+        record jax 70 python3 "$work/both_jax.py"
 }
 libcuda_lane & lane1=$!
 torch_lane & lane2=$!

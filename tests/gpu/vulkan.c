@@ -7,6 +7,7 @@
  *                                  no more, or MAX MiB
  *      vulkan images MAX           the same with tiled images of 4096 x 4096 RGBA
  *      vulkan sparse MAX           a sparse buffer of MAX MiB, bound piece by piece of 64 MiB
+ *      vulkan sparse-free MAX      the same, each piece freed while it is bound; what is left is taken as pieces
  *      vulkan export               memory with an opaque descriptor, and one as DMA-BUF
  *      vulkan clear [SECONDS]      clears a picture of 1024 x 1024, reads it back, checks it; pictures a second
  */
@@ -187,7 +188,7 @@ static void images(uint64_t max)
         printf("images got_mib=%llu last=%d\n", (unsigned long long)got >> 20, last);
 }
 
-static void sparse(uint64_t max)
+static void sparse(uint64_t max, int is_freed)
 {
         VkBufferCreateInfo how = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                    .flags = VK_BUFFER_CREATE_SPARSE_BINDING_BIT,
@@ -209,6 +210,8 @@ static void sparse(uint64_t max)
                                            .pBufferBinds = &binds };
                 check(vkQueueBindSparse(queue, 1, &order, VK_NULL_HANDLE), "vkQueueBindSparse");
                 check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+                if (is_freed)
+                        vkFreeMemory(device, piece, NULL);
         }
         printf("sparse got_mib=%llu last=%d\n", (unsigned long long)got, last);
 }
@@ -308,7 +311,9 @@ int main(int argc, char **argv)
         else if (argc > 2 && !strcmp(argv[1], "images"))
                 images(strtoull(argv[2], NULL, 10));
         else if (argc > 2 && !strcmp(argv[1], "sparse"))
-                sparse(strtoull(argv[2], NULL, 10));
+                sparse(strtoull(argv[2], NULL, 10), 0);
+        else if (argc > 2 && !strcmp(argv[1], "sparse-free"))
+                sparse(strtoull(argv[2], NULL, 10), 1);
         else if (!strcmp(argv[1], "export")) {
                 export_one(VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, "opaque");
                 export_one(VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT, "dma-buf");

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/when.h"
+#include "lease/capabilities.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +16,26 @@ static int parse_percent(const char *text, const char *what, permille otherwise,
         if (*text && permille_parse(text, &parsed) < 0)
                 return err_say(err, -EINVAL, "%s '%s': percent of the device's time, such as 30 or 12.5%%", what, text);
         *ret = parsed;
+        return 0;
+}
+
+/* Its own list, or that of NVIDIA's runtime, which is in most images. Counters show the neighbours: a container cannot
+ * ask for them. */
+static int read_capabilities(const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        const char *list = asked->capabilities[0] ? asked->capabilities : asked->driver_capabilities, *wrong;
+        unsigned int capabilities;
+
+        if (capabilities_parse(list, &capabilities, &wrong) < 0)
+                return err_say(err, -EINVAL,
+                               "capabilities '%s': '%.*s' is none of compute, utility, video, graphics and all", list,
+                               (int)strcspn(wrong, ","), wrong);
+        if (capabilities & CAPABILITY_PROFILE)
+                return err_say(err, -EPERM,
+                               "capabilities '%s': profile shows the neighbours' work; it is for "
+                               "'sublet run' by root",
+                               list);
+        (void)snprintf(to->capabilities, sizeof(to->capabilities), "%s", list);
         return 0;
 }
 
@@ -32,7 +53,7 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
                                "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
                                "(docs/containers.md)",
                                asked->mode);
-        return 0;
+        return read_capabilities(asked, to, err);
 }
 
 /* Leaves room for a number behind it. A name that was cut ends in '_', which Kubernetes names cannot contain: so no pod
@@ -57,10 +78,11 @@ static void name_tenant(const struct oci_container *container, struct message_re
 static int request_of_annotations(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         if (asked->unknown[0])
-                return err_say(err, -EINVAL,
-                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus and mode "
-                               "(docs/containers.md)",
-                               asked->unknown);
+                return err_say(
+                        err, -EINVAL,
+                        "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode and capabilities "
+                        "(docs/containers.md)",
+                        asked->unknown);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])

@@ -57,7 +57,7 @@ static int fill_lease(struct daemon *daemon, const struct message_request *reque
                       struct err *err)
 {
         struct grant grant = { or_null(request->mem), or_null(request->gpus), or_null(request->host),
-                               or_null(request->managed) };
+                               or_null(request->managed), or_null(request->capabilities) };
         _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
         int r;
 
@@ -129,6 +129,8 @@ static int check_powers(const struct daemon *daemon, const struct message_reques
                 return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
         if (!strcmp(request->managed, "allow"))
                 return err_say(err, -EPERM, "--managed=allow is memory that no quota counts: root only");
+        if (strstr(request->capabilities, "profile"))
+                return err_say(err, -EPERM, "--capabilities profile: counters show the neighbours' work: root only");
         if (request->audit_ms > AUDIT_MOST_MS)
                 return err_say(err, -EPERM, "--audit %llu: at most %d", (unsigned long long)request->audit_ms,
                                AUDIT_MOST_MS);

@@ -2,6 +2,7 @@
 #include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
 #include "rm/numbers.h"
@@ -14,6 +15,7 @@ enum what {
         CONTROL,
         FUNCTION, /* of VID_HEAP */
         OLD,      /* class of ALLOC_MEMORY */
+        DMA,      /* class of ALLOC_CONTEXT_DMA */
 };
 
 struct rule {
@@ -22,15 +24,19 @@ struct rule {
         enum gate_action action;
         uint32_t status;
         const char *because;
+        unsigned int capability;
 };
 
 /* The names that rules.def uses for numbers of requests. */
 #define REQUEST_OF(kind) RM_##kind
 
 static const struct rule rules[] = {
-#define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because },
+#define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because, CAPABILITY_NONE },
+#define RULE_OF(capability, what, number, action, status, because)                                                     \
+        { what, number, GATE_##action, status, because, CAPABILITY_##capability },
 #include "gate/policy/rules.def"
 #undef RULE
+#undef RULE_OF
 };
 
 enum {
@@ -48,8 +54,10 @@ static const struct rule *rule_find(enum what what, uint32_t number)
 #define RULE(what, number, action, status, because)                                                                    \
         case KEY(what, number):                                                                                        \
                 return &rules[__COUNTER__ - FIRST];
+#define RULE_OF(capability, what, number, action, status, because) RULE(what, number, action, status, because)
 #include "gate/policy/rules.def"
 #undef RULE
+#undef RULE_OF
 #undef KEY
         default:
                 return NULL;
@@ -64,7 +72,7 @@ static void deny(struct gate_verdict *verdict, uint32_t status, const char *beca
 /* G3, in the driver's words: what it says of a number that it does not know. */
 static void deny_unknown(const struct rm_call *call, enum what what, struct gate_verdict *verdict)
 {
-        if (what == CLASS || what == OLD)
+        if (what == CLASS || what == OLD || what == DMA)
                 deny(verdict, RM_STATUS_INVALID_CLASS, "no rule for this class");
         else if (what == CONTROL)
                 deny(verdict, RM_STATUS_NOT_SUPPORTED, "no rule for this control");
@@ -87,6 +95,8 @@ static enum what table_of(enum rm_kind kind)
                 return CONTROL;
         case RM_VID_HEAP:
                 return FUNCTION;
+        case RM_ALLOC_CONTEXT_DMA:
+                return DMA;
         default:
                 return OLD;
         }
@@ -185,10 +195,10 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
         uint32_t attr2 = rm_get32(block, call->block_size, ATTR2_AT);
         bytes size = rm_get64(block, call->block_size, SIZE_AT);
 
-        if (flags & FLAG_FIXED_ADDRESS) {
+        if (flags & RM_FLAG_VIRTUAL) {
+                verdict->action = GATE_OBJECT; /* addresses, fixed or not */
+        } else if (flags & FLAG_FIXED_ADDRESS) {
                 deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
-        } else if (flags & RM_FLAG_VIRTUAL) {
-                verdict->action = GATE_OBJECT;
         } else if (RM_ATTR_LOCATION(attr) == 0) {
                 verdict->action = GATE_CHARGE;
                 verdict->size = round_up(size ? size : 1, granule_of(attr, attr2, size));
@@ -227,7 +237,9 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 deny_unknown(call, what, ret);
                 return;
         }
-        *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status, .because = rule->because };
+        *ret = (struct gate_verdict){
+                .action = rule->action, .status = rule->status, .because = rule->because, .capability = rule->capability
+        };
         if (ret->action == GATE_QUIET) {
                 ret->action = GATE_DENY;
                 ret->is_quiet = true;

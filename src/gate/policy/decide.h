@@ -20,6 +20,7 @@ enum gate_action {
         /* Made by us, and kept in the ledger: */
         GATE_CLIENT,   /* a client begins */
         GATE_OBJECT,   /* an object begins */
+        GATE_HOLLOW,   /* an object begins, as class 0x70: what the driver gives those who may not have all */
         GATE_CHARGE,   /* video memory begins */
         GATE_HOST,     /* host memory begins */
         GATE_FABRIC,   /* an object begins that keeps video memory */
@@ -39,12 +40,13 @@ enum gate_action {
 
 struct gate_verdict {
         enum gate_action action;
-        uint32_t status;     /* of DENY, ACCEPT: the result to write */
-        int error;           /* of DENY: the block has no result; -errno for the system call */
-        const char *because; /* static */
-        bool is_unknown;     /* no row: default deny */
-        bool is_quiet;       /* of DENY: no event */
-        bytes size;          /* of CHARGE, HOST and FABRIC: what to reserve before the call */
+        uint32_t status;         /* of DENY, ACCEPT: the result to write */
+        int error;               /* of DENY: the block has no result; -errno for the system call */
+        const char *because;     /* static */
+        unsigned int capability; /* the tenant needs one of these (lease/capabilities.h); 0: none */
+        bool is_unknown;         /* no row: default deny */
+        bool is_quiet;           /* of DENY: no event */
+        bytes size;              /* of CHARGE, HOST and FABRIC: what to reserve before the call */
 };
 
 /* Offsets in the parameters of class 0xf8. */

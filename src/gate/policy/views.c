@@ -57,6 +57,26 @@ void view_fb_info(void *list, size_t n, const struct view *view)
         }
 }
 
+void view_regions(void *params, size_t size, const struct view *view)
+{
+        enum { REGIONS_AT = 8, REGION_SIZE = 56, LIMIT_AT = 8 };
+        uint32_t n = rm_get32(params, size, 0), kept = 0;
+        bytes left = view->size;
+
+        for (; kept < n && left && REGIONS_AT + (kept + 1) * REGION_SIZE <= size; kept++) {
+                size_t at = REGIONS_AT + kept * REGION_SIZE;
+                uint64_t base = rm_get64(params, size, at), limit = rm_get64(params, size, at + LIMIT_AT);
+
+                if (limit < base || limit - base >= left)
+                        limit = base + left - 1;
+                rm_put64(params, size, at + LIMIT_AT, limit);
+                left -= limit - base + 1;
+        }
+        rm_put32(params, size, 0, kept);
+        if (REGIONS_AT + kept * REGION_SIZE < size)
+                memset((uint8_t *)params + REGIONS_AT + kept * REGION_SIZE, 0, size - REGIONS_AT - kept * REGION_SIZE);
+}
+
 void view_heap_info(void *block, size_t size, const struct view *view)
 {
         bytes real_free = rm_get64(block, size, 32);

@@ -21,6 +21,10 @@ struct view {
 /* FB_GET_INFO: n pairs {index, KiB} at `list`. */
 void view_fb_info(void *list, size_t n, const struct view *view);
 
+/* FB_GET_FB_REGION_INFO: n@0, regions of 56 bytes from 8 that begin with base and limit: together as large as the
+ * quota. */
+void view_regions(void *params, size_t size, const struct view *view);
+
 /* VID_HEAP INFO: total@24 and free@32 of the block, in bytes. */
 void view_heap_info(void *block, size_t size, const struct view *view);
 

@@ -20,6 +20,7 @@ static const struct rm_version releases[] = {
 };
 
 enum {
+        FB_REGIONS = 0x20801320,
         N_RELEASES = sizeof(releases) / sizeof(releases[0]),
         HEAD = 8,
         MEMORY_SIZE_AT = 64,
@@ -87,7 +88,8 @@ static void check(const struct rm_call *call, const struct gate_verdict *verdict
         require(verdict->action == GATE_DENY || (!verdict->error && !verdict->is_unknown));
         require(verdict->error || verdict->action != GATE_DENY || call->status_at != UINT32_MAX);
         if (names_video_memory(call))
-                require(verdict->action == GATE_CHARGE || verdict->action == GATE_DENY);
+                require(verdict->action == GATE_CHARGE || verdict->action == GATE_DENY ||
+                        (verdict->action == GATE_HOLLOW && call->kind == RM_ALLOC_MEMORY));
         if (verdict->action == GATE_CHARGE || verdict->action == GATE_HOST)
                 require(verdict->size >= asked(call, block, params, size));
         if (verdict->action == GATE_CHARGE)
@@ -125,6 +127,8 @@ static void reply_rewrite(const struct rm_call *call, uint8_t *block, uint8_t *p
                 view_active_devices(params, size, &lease);
         else if (call->class_or_cmd == RM_FB_GET_INFO_V2 && size > 4)
                 view_fb_info(params + 4, n < (size - 4) / 8 ? n : (size - 4) / 8, &view);
+        else if (call->class_or_cmd == FB_REGIONS)
+                view_regions(params, size, &view);
         else if (call->class_or_cmd == RM_GET_PIDS)
                 view_pids(params, size, &pid, 1);
         else if (call->class_or_cmd == RM_GET_PID_INFO)

@@ -293,6 +293,29 @@ static void a_tenant_does_not_steer(void **state)
         assert_int_equal(stats.n_denied, 2);
 }
 
+static void look_for_decoders(void)
+{
+        struct handles h = client_start(2);
+        uint8_t params[16] = { 0 };
+
+        NEED(control(&h, h.client, 0x801c02, params, 12) == RM_STATUS_NOT_SUPPORTED);
+        NEED(control(&h, h.client, 0x801c02, params, 12) == RM_STATUS_NOT_SUPPORTED);
+        NEED(control(&h, h.client, 0x801301, params, 16) == RM_STATUS_NOT_SUPPORTED);
+}
+
+/* As if the device had no such engine, and told once for each capability. */
+static void what_a_tenant_has_no_capability_for_is_not_there(void **state)
+{
+        struct rig *rig = *state;
+        struct gate_stats stats;
+
+        gate_begin(rig, look_for_decoders);
+        assert_int_equal(finish(rig, &stats), 0);
+        assert_int_equal(stats.n_events[EVENT_CAPABILITY_MISSING], 2);
+        assert_int_equal(stats.n_events[EVENT_UNKNOWN_CONTROL], 0);
+        assert_int_equal(stats.n_denied, 3);
+}
+
 static uint32_t channel_of(const struct handles *h, uint32_t parent, uint32_t handle)
 {
         const struct rm_layout layout = layout_of(580, 159, 4);
@@ -378,7 +401,7 @@ static void use_strange_descriptors(void)
         NEED(request(999, RM_NR_ALLOC, block, 48) == -EBADF);
         NEED(request(-1, RM_NR_ALLOC, block, 48) == -EBADF);
         NEED(request(forbidden, RM_NR_ALLOC, block, 48) == -EPERM);
-        NEED(request(h.ctl, 0x41, block, 56) == -EINVAL);        /* IDLE_CHANNELS */
+        NEED(request(h.ctl, 0x42, block, 56) == -EINVAL);        /* no such request */
         NEED(request(h.ctl, RM_NR_ALLOC, block, 44) == -EINVAL); /* a size that no release has */
         NEED(request(h.ctl, RM_NR_ALLOC, NULL, 48) == -EFAULT);
         NEED(pipe(ends) == 0 && write(ends[1], "abc", 3) == 3);
@@ -731,6 +754,7 @@ int main(void)
                 gate_test(a_tenant_takes_its_quota_and_not_a_byte_more),
                 gate_test(a_tenant_sees_its_quota),
                 gate_test(a_tenant_does_not_steer),
+                gate_test(what_a_tenant_has_no_capability_for_is_not_there),
                 gate_test(what_is_scheduled_is_not_scheduled_again),
                 gate_test(what_is_somebody_elses_is_out_of_reach),
                 gate_test(strange_descriptors_and_addresses_are_refused),

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "lease/capabilities.h"
 #include "wire/grant.h"
 
 #include <errno.h>
@@ -162,6 +163,20 @@ static void managed_memory_has_three_ways(void **state)
         assert_int_equal(lease.managed, LEASE_MANAGED_ALLOW);
 }
 
+static void capabilities_are_the_defaults_or_those_named(void **state)
+{
+        struct lease lease;
+        struct err err;
+
+        (void)state;
+        assert_int_equal(apply((struct grant){ 0 }, &lease, &err), 0);
+        assert_int_equal(lease.capabilities, CAPABILITIES_DEFAULT);
+        assert_int_equal(apply((struct grant){ .capabilities = "compute,video" }, &lease, &err), 0);
+        assert_int_equal(lease.capabilities, CAPABILITY_COMPUTE | CAPABILITY_VIDEO);
+        assert_int_equal(apply((struct grant){ .capabilities = "compute,nvenc" }, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "'nvenc' is none of compute"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -174,6 +189,7 @@ int main(void)
                 cmocka_unit_test(nonsense_is_refused_and_quoted),
                 cmocka_unit_test(host_memory_is_bounded_by_its_own_size),
                 cmocka_unit_test(managed_memory_has_three_ways),
+                cmocka_unit_test(capabilities_are_the_defaults_or_those_named),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

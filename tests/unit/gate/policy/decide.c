@@ -2,6 +2,7 @@
 #include "gate/policy/call.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
 
@@ -161,9 +162,9 @@ static void classes_have_their_actions(void **state)
 /* What makes memory, or a way around the quota, and has no rule: docs/rm-abi.md 2.1. */
 static void other_ways_to_memory_are_refused(void **state)
 {
-        static const uint32_t classes[] = { 0x3f, 0x42, 0x50,   0x76,   0x81,   0x82,   0x83,   0xb1,  0xc2, 0xda,
-                                            0xf3, 0xfe, 0x90cc, 0xb2cc, 0xcbca, 0xc763, 0xc863, 0x100, 0x101 };
-        static const uint32_t old[] = { 0x40, 0x3f, 0x70, 0x76, 0x81, 0x82, 0x83, 0xf3, 0, 0xffffffff };
+        static const uint32_t classes[] = { 0x3f, 0x42, 0x50,   0x76,   0x81,   0x82,  0x83, 0xb1,
+                                            0xc2, 0xf3, 0xcbca, 0xc763, 0xc863, 0x100, 0x101 };
+        static const uint32_t old[] = { 0x70, 0x76, 0x81, 0x82, 0x83, 0xf3, 0, 0xffffffff };
         static const uint32_t functions[] = { 0, 1, 6, 11, 14, 15, 16, 18, 19, 20, 27, 0x80000002 };
         struct rm_layout l = h200();
 
@@ -191,6 +192,44 @@ static void other_ways_to_memory_are_refused(void **state)
         assert_int_equal(plain(&l, RM_NODE_CTL, RM_REQUEST(RM_NR_EXPORT_DMABUF, l.export_dmabuf_size)).action,
                          GATE_DENY);
         assert_int_equal(plain(&l, RM_NODE_UVM, 78).action, GATE_DENY); /* holds memory for peers */
+}
+
+static struct gate_verdict old_verdict(const struct rm_layout *l, uint32_t request, uint32_t class_number)
+{
+        struct sent block = sent(l, RM_NODE_DEVICE, RM_REQUEST(request, 56));
+
+        rm_put32(block.block, block.size, 12, class_number);
+        return decided(l, &block, NULL, 0);
+}
+
+/* Each part of the driver beside compute needs its capability; what all programs ask needs none. */
+static void parts_of_the_driver_need_their_capability(void **state)
+{
+        enum { CONTEXT_DMA = 0x54 };
+        static const struct {
+                uint32_t number;
+                unsigned int capability;
+        } classes[] = { { 0xb8b0, CAPABILITY_VIDEO },    { 0xb8d1, CAPABILITY_VIDEO },   { 0xc7b7, CAPABILITY_VIDEO },
+                        { 0xcb97, CAPABILITY_GRAPHICS }, { 0xda, CAPABILITY_GRAPHICS },  { 0xfe, CAPABILITY_GRAPHICS },
+                        { 0x90cc, CAPABILITY_PROFILE },  { 0xb2cc, CAPABILITY_PROFILE }, { 0xcbc0, CAPABILITY_NONE },
+                        { 0x40, CAPABILITY_NONE } };
+        struct rm_layout l = h200();
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+                assert_int_equal(class_verdict(&l, classes[i].number).capability, classes[i].capability);
+        assert_int_equal(control(&l, 0xc36f010a).capability, CAPABILITY_VIDEO | CAPABILITY_GRAPHICS);
+        assert_int_equal(control(&l, 0xb0cc010a).capability, CAPABILITY_PROFILE);
+        assert_int_equal(control(&l, 0x20801303).capability, CAPABILITY_NONE);
+        /* whole registers and memory, by the old request: an empty object, for graphics only */
+        assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x3f).action, GATE_HOLLOW);
+        assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x40).action, GATE_HOLLOW);
+        assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x40).capability, CAPABILITY_GRAPHICS);
+        /* the class of a context DMA is one, and no memory by another door */
+        assert_int_equal(old_verdict(&l, CONTEXT_DMA, 0x02).action, GATE_OBJECT);
+        assert_int_equal(old_verdict(&l, CONTEXT_DMA, 0x3e).action, GATE_DENY);
+        assert_int_equal(old_verdict(&l, CONTEXT_DMA, 0x40).action, GATE_DENY);
+        assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x02).action, GATE_DENY);
 }
 
 static void what_has_no_rule_is_refused_in_the_drivers_words(void **state)
@@ -511,8 +550,8 @@ static void the_old_heap_call_costs_the_same(void **state)
         assert_int_equal(heap(&l, (struct memory){ .size = 1, .flags = RM_FLAG_VIRTUAL }).action, GATE_OBJECT);
         assert_int_equal(heap(&l, (struct memory){ .size = 1, .attr = ANYWHERE }).action, GATE_HOST);
         assert_int_equal(heap(&l, (struct memory){ .size = 1, .attr = IN_HOST_MEMORY }).size, 4096);
-        /* a virtual one at a fixed address is refused, too: nobody sends it */
-        assert_int_equal(heap(&l, (struct memory){ .flags = RM_FLAG_VIRTUAL | FIXED }).action, GATE_DENY);
+        /* addresses at a fixed place: Vulkan's */
+        assert_int_equal(heap(&l, (struct memory){ .flags = RM_FLAG_VIRTUAL | FIXED }).action, GATE_OBJECT);
 }
 
 /* Bytes that would mean something else to the driver than they do to us. */
@@ -642,6 +681,7 @@ int main(void)
                 cmocka_unit_test(an_inner_request_is_unwrapped),
                 cmocka_unit_test(classes_have_their_actions),
                 cmocka_unit_test(other_ways_to_memory_are_refused),
+                cmocka_unit_test(parts_of_the_driver_need_their_capability),
                 cmocka_unit_test(what_has_no_rule_is_refused_in_the_drivers_words),
                 cmocka_unit_test(no_control_is_decided_by_a_part_of_its_number),
                 cmocka_unit_test(a_tenant_does_not_steer_its_time_or_anybodys),

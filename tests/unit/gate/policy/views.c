@@ -350,10 +350,40 @@ static void no_more_processes_are_answered_than_fit(void **state)
         }
 }
 
+/* Regions as FB_GET_FB_REGION_INFO lists them, shown to a tenant of 8 GiB. */
+static void regions_of_memory_are_together_the_quota(void **state)
+{
+        enum { SIZE = 904, FIRST_AT = 8, NEXT = 56 };
+        const struct view view = { 8 * GIB, 5 * GIB };
+        uint8_t *params = calloc(1, SIZE);
+
+        (void)state;
+        assert_non_null(params);
+        rm_put32(params, SIZE, 0, 3);
+        rm_put64(params, SIZE, FIRST_AT + 8, 3 * GIB - 1);
+        rm_put64(params, SIZE, FIRST_AT + NEXT, 4 * GIB);
+        rm_put64(params, SIZE, FIRST_AT + NEXT + 8, 140 * GIB - 1);
+        rm_put64(params, SIZE, FIRST_AT + 2 * NEXT, 140 * GIB);
+        rm_put64(params, SIZE, FIRST_AT + 2 * NEXT + 8, 141 * GIB - 1);
+        view_regions(params, SIZE, &view);
+        assert_int_equal(rm_get32(params, SIZE, 0), 2);
+        assert_int_equal(rm_get64(params, SIZE, FIRST_AT + 8), 3 * GIB - 1);
+        assert_int_equal(rm_get64(params, SIZE, FIRST_AT + NEXT + 8), 9 * GIB - 1);
+        assert_int_equal(rm_get64(params, SIZE, FIRST_AT + 2 * NEXT + 8), 0);
+        /* a count beyond the parameters, and a region that ends before it begins */
+        rm_put32(params, SIZE, 0, UINT32_MAX);
+        rm_put64(params, SIZE, FIRST_AT, 5);
+        rm_put64(params, SIZE, FIRST_AT + 8, 4);
+        view_regions(params, SIZE, &view);
+        assert_int_equal(rm_get32(params, SIZE, 0), 1);
+        free(params);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(totals_are_the_quota),
+                cmocka_unit_test(regions_of_memory_are_together_the_quota),
                 cmocka_unit_test(what_is_free_is_what_the_quota_has_left_and_the_device),
                 cmocka_unit_test(parts_are_not_larger_than_the_quota),
                 cmocka_unit_test(facts_of_the_device_stay),

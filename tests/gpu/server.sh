@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A whole server: two devices joined by NVLink. First part: memory, natively and as a tenant. Needs gcc, the CUDA
+# driver headers, PyTorch and JAX. TAP on stdout, raw output in ${OUT:-/tmp/sublet-gpu}/server.log; ends with tables.
+#
+#       tests/gpu/server.sh [PATH-OF-SUBLET]          about 4 minutes; SERVER_FAST=1: less, 100 s
+#
+# NVLink multicast stays off: it can put devices that others share out of service.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+here=tests/gpu
+sublet=$(realpath "${1:-build/src/sublet}") || exit 1
+out=${OUT:-/tmp/sublet-gpu}
+cuda=${CUDA_HOME:-/usr/local/cuda}
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out" "$work/lanes"
+log=$out/server.log
+: > "$log"
+
+stubs="-L$cuda/lib64/stubs -L$cuda/targets/x86_64-linux/lib/stubs"
+for program in families peers fabricfacts; do
+        kit=
+        [ $program = fabricfacts ] && kit=tests/hostile/kit.c
+        # shellcheck disable=SC2086  # lists
+        gcc -O2 -std=gnu17 "$here/$program.c" $kit -I"$cuda/include" $stubs -lcuda -ldl -lpthread -o "$work/$program" || exit 1
+done
+{ uname -a; nvidia-smi; nvidia-smi topo -m; date -u; } >> "$log" 2>&1
+
+field() { tr ' ' '\n' | sed -n "s/^$1=//p" | tail -1; }
+# verdict NAME CONDITION...: a line of TAP, numbered at the end
+verdict() { if [ "$2" ]; then echo "ok - $1"; else echo "not ok - $1"; fi; }
+# as_tenant NAME QUOTA SECONDS COMMAND...: output in lanes/NAME.out, report in lanes/NAME.report
+as_tenant() {
+        local name=$1 quota=$2 limit=$3
+        shift 3
+        timeout -k 2 "$limit" "$sublet" run --json --report "$work/lanes/$name.report" --gpu 0,1 --mem "$quota" -- "$@" \
+                > "$work/lanes/$name.out" 2>&1 < /dev/null
+}
+natively() {
+        local name=$1 limit=$2
+        shift 2
+        timeout -k 2 "$limit" "$@" > "$work/lanes/$name.out" 2>&1 < /dev/null
+}
+is_empty() { [ -s "$1" ] && ! grep -q '"held_bytes":[1-9]' "$1" && echo y; }
+
+# ---- what the driver does, and no library ------------------------------------------------------
+natively facts 20 "$work/fabricfacts"
+
+# ---- every family, both devices reach each other -----------------------------------------------
+# pieces MIB QUOTA-MIB of each size; natively a family takes as much as the quota and no more
+sizes=("1 2048" "64 6144" "512 12288" "1024 16384" "16384 40960")
+families=(alloc pitch managed async vmm array array3d mipmap graph ipc mempool-export)
+if [ "${SERVER_FAST:-}" ]; then
+        sizes=("1 2048" "512 12288" "16384 40960")
+        families=(alloc async vmm graph ipc mempool-export)
+fi
+# family_lane FAMILY: all sizes of one family, one line each
+family_lane() {
+        local family=$1 size step mib name got last native code
+        for size in "${sizes[@]}"; do
+                read -r step mib <<< "$size"
+                name=$family-$step
+                FAMILIES_PEERS=1 natively "$name-native" 40 "$work/families" "$family" "$step" "$((mib - 2048 < step ? step : mib - 2048))"
+                native=$(field got_mib < <(grep '^family=' "$work/lanes/$name-native.out"))
+                FAMILIES_PEERS=1 as_tenant "$name" "${mib}M" 40 "$work/families" "$family" "$step"
+                code=$?
+                got=$(field got_mib < <(grep '^family=' "$work/lanes/$name.out"))
+                last=$(field last < <(grep '^family=' "$work/lanes/$name.out"))
+                printf '%-15s %6s MiB of %6s: native %6s, tenant %6s %s\n' "$family" "$step" "$mib" "${native:-?}" \
+                        "${got:-?}" "$last" >> "$work/lanes/table-$family"
+                {
+                        verdict "$family $step MiB: runs natively" "$(grep '^after=ok' "$work/lanes/$name-native.out")"
+                        verdict "$family $step MiB: ends at the quota and is usable afterwards" \
+                                "$([ $code = 0 ] && grep '^after=ok' "$work/lanes/$name.out" && [ "${got:-0}" -gt 0 ] && [ "$got" -le "$mib" ] && echo y)"
+                        verdict "$family $step MiB: what is missing to the quota is less than contexts and one piece" \
+                                "$([ "${got:-0}" -ge $((mib - step - 1900)) ] && echo y)"
+                        verdict "$family $step MiB: nothing is held at the end" "$(is_empty "$work/lanes/$name.report")"
+                        verdict "$family $step MiB: no call without a rule" "$(grep -qE 'UNKNOWN_(CLASS|CONTROL)' "$work/lanes/$name.out" || echo y)"
+                } >> "$work/lanes/tap-$family"
+        done
+}
+# Two at once: what they hold together must fit.
+run_families() {
+        local running=()
+        for family in "${families[@]}"; do
+                family_lane "$family" & running+=($!)
+                if [ ${#running[@]} -ge 2 ]; then wait "${running[@]}"; running=(); fi
+        done
+        wait "${running[@]}"
+}
+
+# ---- memory of one device that the other uses -------------------------------------------------
+run_peers() {
+        local mode step name code
+        for mode in plain async managed vmm vmm-fd ipc; do
+                for step in 64 1024 4096; do
+                        [ "${SERVER_FAST:-}" ] && [ "$step" = 4096 ] && continue
+                        name=peers-$mode-$step
+                        natively "$name-native" 20 "$work/peers" "$mode" "$step" 2
+                        as_tenant "$name" 24G 20 "$work/peers" "$mode" "$step" 2
+                        code=$?
+                        {
+                                verdict "peers $mode $step MiB: runs natively" "$(grep 'result=ok' "$work/lanes/$name-native.out")"
+                                verdict "peers $mode $step MiB: as a tenant" "$([ $code = 0 ] && grep 'result=ok' "$work/lanes/$name.out")"
+                                verdict "peers $mode $step MiB: nothing is held at the end" "$(is_empty "$work/lanes/$name.report")"
+                        } >> "$work/lanes/tap-peers"
+                done
+        done
+}
+
+# ---- frameworks ----------------------------------------------------------------------------------
+cat > "$work/both" <<'END'
+#!/bin/bash
+# both PROGRAM MODE: two ranks, one per device
+store=$(mktemp -u)
+python3 "$1" "$2" 0 "$store" &
+python3 "$1" "$2" 1 "$store"
+second=$?
+wait $! && exit $second
+END
+chmod +x "$work/both"
+# run_frameworks MODE...: one after the other
+run_frameworks() {
+        local mode code command
+        for mode; do
+                case $mode in
+                one | jax) command=(python3 "$here/server.py" "$mode") ;;
+                *) command=("$work/both" "$here/server.py" "$mode") ;;
+                esac
+                natively "torch-$mode-native" 60 "${command[@]}"
+                as_tenant "torch-$mode" 24G 60 "${command[@]}"
+                code=$?
+                {
+                        verdict "$mode: runs natively" "$(grep -E 'sum=|ok=1' "$work/lanes/torch-$mode-native.out")"
+                        verdict "$mode: as a tenant" "$([ $code = 0 ] && grep -E 'sum=|ok=1' "$work/lanes/torch-$mode.out")"
+                        verdict "$mode: nothing is held at the end" "$(is_empty "$work/lanes/torch-$mode.report")"
+                        verdict "$mode: no call without a rule" "$(grep -qE 'UNKNOWN_(CLASS|CONTROL)' "$work/lanes/torch-$mode.out" || echo y)"
+                } >> "$work/lanes/tap-torch-$mode"
+        done
+}
+run_families & lane1=$!
+run_peers & lane2=$!
+run_frameworks one jax fsdp nvshmem & lane3=$!
+wait $lane1 $lane2 $lane3
+run_frameworks reduce ddp # what is measured runs alone
+
+# ---- tables ----------------------------------------------------------------------------------------
+tail -n +1 "$work"/lanes/*.out "$work"/lanes/*.report >> "$log" 2>/dev/null
+cat "$work/lanes/facts.out"
+cat "$work"/lanes/table-* 2>/dev/null
+for mode in one ddp fsdp reduce jax nvshmem; do
+        paste -d '|' <(grep -E '^(one|jax|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode-native.out" | sort) \
+                <(grep -E '^(one|jax|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode.out" | sort) |
+                sed 's/|/   | as a tenant: /'
+done
+cat "$work"/lanes/tap-* | nl -w1 -s' ' | sed -E 's/^([0-9]+) (not )?ok - /\2ok \1 - /' | tee "$out/server.tap" | grep -v '^ok'
+passed=$(grep -c '^ok' "$out/server.tap") failed=$(grep -c '^not ok' "$out/server.tap")
+echo "1..$((passed + failed))"
+echo "server: $passed passed, $failed failed, seconds=$SECONDS"
+[ "$failed" = 0 ]
