@@ -9,4 +9,4 @@ int unmanaged_start(struct daemon *daemon, struct unmanaged **ret); /* 0; -ENOTS
  * within a second. process 0: the driver does not say whose it is. */
 void unmanaged_seen(struct daemon *daemon, unsigned int device, pid_t process, uint32_t context);
 
-struct unmanaged *unmanaged_stop(struct unmanaged *unmanaged);      /* NULL is fine; waits up to a second */
+struct unmanaged *unmanaged_stop(struct unmanaged *unmanaged); /* NULL is fine; waits up to a second */
