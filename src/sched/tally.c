@@ -108,14 +108,14 @@ static void kick_answered(struct sched_entity *tenant, nsec at)
 /* The driver's own contexts have no process. */
 static void note_unknown(struct sched *sched, const struct meter_record *record)
 {
-        size_t n = sched->n_strangers < SCHED_STRANGERS ? sched->n_strangers : SCHED_STRANGERS;
+        size_t n = sched->n_unknown < SCHED_UNKNOWN_MAX ? sched->n_unknown : SCHED_UNKNOWN_MAX;
 
         if (record->pid == UINT32_MAX)
                 return;
         for (size_t i = 0; i < n; i++)
-                if (sched->strangers[i] == record->pid)
+                if (sched->unknown[i] == record->pid)
                         return;
-        sched->strangers[sched->n_strangers++ % SCHED_STRANGERS] = record->pid;
+        sched->unknown[sched->n_unknown++ % SCHED_UNKNOWN_MAX] = record->pid;
         sched_event_put(sched, SCHED_UNKNOWN, 0, (int64_t)((uint64_t)record->pid << 32 | record->context));
 }
 

@@ -174,26 +174,26 @@ static void a_context_of_no_tenant_is_an_event_once(void **state)
         struct sched *sched = sched_of_rig(rig);
         struct sched_event events[4];
         struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
-        struct fake_tenant a, stranger;
+        struct fake_tenant a, other;
 
         fake_tenant_begin(&a, rig, 1);
-        fake_tenant_begin(&stranger, rig, 2);
+        fake_tenant_begin(&other, rig, 2);
         join(sched, &a);
         order(sched, 1, false);
-        launch(&stranger, 20000);
+        launch(&other, 20000);
         launch(&a, 20000);
         assert_int_equal(poll(&poll_fd, 1, 3000), 1);
         assert_int_equal(sched_events(sched, events, 4), 1);
         assert_int_equal(events[0].kind, SCHED_UNKNOWN);
         assert_int_equal(events[0].detail >> 32, getpid());
-        assert_int_equal((uint32_t)events[0].detail, stranger.cid);
-        assert_int_equal(finish(&stranger, 1000), 0);
+        assert_int_equal((uint32_t)events[0].detail, other.cid);
+        assert_int_equal(finish(&other, 1000), 0);
         assert_int_equal(finish(&a, 1000), 0);
         (void)usleep(20000);
         assert_int_equal(sched_events(sched, events, 4), 0); /* they took turns, many times */
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
-        fake_tenant_end(&stranger);
+        fake_tenant_end(&other);
 }
 
 static void running_work_is_preempted(void **state)
