@@ -37,8 +37,8 @@ static bool is_uvm_number(uint32_t number)
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
 }
 
-/* The driver would take the request, and the descriptor is not the driver's. If the call were continued, another thread could meanwhile
- * put a driver descriptor in its place; so it fails. */
+/* The driver would take the request, and the descriptor is not the driver's. If the call were continued, another
+ * thread could meanwhile put a driver descriptor in its place; so it fails. */
 static int refuse_other_file(struct request *request, uint32_t number)
 {
         gate_tell(request->gate, EVENT_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);

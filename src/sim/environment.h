@@ -4,6 +4,6 @@
 
 struct err;
 
-/* Sets them in this process's environment, for the machine of that directory. 0; -errno: a library is not found, or there
- * is no memory. */
+/* Sets them in this process's environment, for the machine of that directory. 0; -errno: a library is not found, or
+ * there is no memory. */
 int environment_make(const char *machine, struct err *err);

@@ -20,7 +20,6 @@ enum {
         CLASS_CLIENT = 0x41,
         CLASS_DEVICE = 0x80,
         CLASS_SUBDEVICE = 0x2080,
-        CLASS_MEMORY = 0x40,
         HOLD_MSEC = 60 * 1000,
 
         UVM_MIGRATE = 51,
@@ -234,13 +233,20 @@ bool kit_ok(struct kit_outcome outcome)
         return outcome.rc == 0 && outcome.status == 0;
 }
 
+int kit_plain(int fd, unsigned long request, void *block)
+{
+        return ioctl(fd, request, block);
+}
+
+int (*kit_ioctl)(int fd, unsigned long request, void *block) = kit_plain;
+
 static struct kit_outcome call(int fd, unsigned int nr, void *block, size_t size, size_t status_at)
 {
         struct kit_outcome outcome = { .status = -1 };
 
         kit_put32(block, status_at, 0xffffffffu);
         errno = 0;
-        outcome.rc = ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size), block);
+        outcome.rc = kit_ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size), block);
         outcome.error = outcome.rc < 0 ? errno : 0;
         if (outcome.rc == 0)
                 outcome.status = kit_get32(block, status_at);
@@ -293,10 +299,9 @@ struct kit_outcome kit_rm_free(const struct kit_rm *rm, uint32_t parent, uint32_
         return call(rm->ctl, NR_FREE, block, sizeof(block), 12);
 }
 
-struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint64_t bytes)
+void kit_rm_memory_params(const struct kit_rm *rm, unsigned char params[128], uint64_t bytes)
 {
-        unsigned char params[128] = { 0 };
-
+        memset(params, 0, 128);
         kit_put32(params, 0, rm->client);
         kit_put32(params, 8, 0x1c101);     /* flags */
         kit_put32(params, 24, 0x11800000); /* attr */
@@ -305,7 +310,14 @@ struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint6
         kit_put64(params, 64, bytes);
         kit_put64(params, 72, 2 * MIB); /* alignment */
         kit_put64(params, 88, bytes - 1);
-        return kit_rm_alloc(rm, KIT_DEVICE, object, CLASS_MEMORY, params, sizeof(params));
+}
+
+struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint64_t bytes)
+{
+        unsigned char params[128];
+
+        kit_rm_memory_params(rm, params, bytes);
+        return kit_rm_alloc(rm, KIT_DEVICE, object, KIT_CLASS_MEMORY, params, sizeof(params));
 }
 
 uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib)
@@ -317,41 +329,64 @@ uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib
         return got;
 }
 
-static void rm_must(const char *what, struct kit_outcome outcome)
+uint64_t kit_rm_try(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib,
+                    unsigned int most_failed)
 {
-        if (kit_ok(outcome))
-                return;
-        printf("setup=%s rc=%ld errno=%d status=0x%llx\n", what, outcome.rc, outcome.error,
-               (unsigned long long)outcome.status);
-        exit(2);
-}
+        unsigned int n_failed = 0;
+        uint64_t got = 0;
 
-static int node_open(const char *path)
-{
-        int fd = open(path, O_RDWR | O_CLOEXEC);
+        while (got + piece_mib <= most_mib && n_failed < most_failed) {
+                bool is_there = kit_ok(kit_rm_memory(rm, first++, piece_mib * MIB));
 
-        if (fd < 0) {
-                printf("setup=%s errno=%d\n", path, errno);
-                exit(2);
+                n_failed = is_there ? 0 : n_failed + 1;
+                got += is_there ? piece_mib : 0;
         }
-        return fd;
+        return got;
 }
 
-void kit_rm_open(struct kit_rm *rm)
+/* NULL: all of it is there. Else what could not be had. */
+static const char *rm_open(struct kit_rm *rm, struct kit_outcome *outcome)
 {
         unsigned char params[56] = { 0 };
         uint32_t object = 0;
 
-        setvbuf(stdout, NULL, _IOLBF, 0);
-        *rm = (struct kit_rm){ node_open("/dev/nvidiactl"), node_open("/dev/nvidia0"), 0 };
-        rm_must("client", alloc(rm->ctl, 0, 0, &object, CLASS_CLIENT, params, 4));
+        *outcome = (struct kit_outcome){ .rc = -1 };
+        *rm = (struct kit_rm){ open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), open("/dev/nvidia0", O_RDWR | O_CLOEXEC),
+                               0 };
+        if (rm->ctl < 0 || rm->node < 0)
+                return "nodes";
+        *outcome = alloc(rm->ctl, 0, 0, &object, CLASS_CLIENT, params, 4);
+        if (!kit_ok(*outcome))
+                return "client";
         rm->client = object;
         kit_put32(params, 0, (uint32_t)rm->ctl);
-        if (ioctl(rm->node, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_REGISTER_FD, 4), params) < 0) {
-                printf("setup=register_fd errno=%d\n", errno);
-                exit(2);
-        }
+        if (kit_ioctl(rm->node, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_REGISTER_FD, 4), params) < 0)
+                return "register_fd";
         memset(params, 0, sizeof(params));
-        rm_must("device", kit_rm_alloc(rm, rm->client, KIT_DEVICE, CLASS_DEVICE, params, 56));
-        rm_must("subdevice", kit_rm_alloc(rm, KIT_DEVICE, KIT_SUBDEVICE, CLASS_SUBDEVICE, params, 4));
+        *outcome = kit_rm_alloc(rm, rm->client, KIT_DEVICE, CLASS_DEVICE, params, 56);
+        if (!kit_ok(*outcome))
+                return "device";
+        *outcome = kit_rm_alloc(rm, KIT_DEVICE, KIT_SUBDEVICE, CLASS_SUBDEVICE, params, 4);
+        return kit_ok(*outcome) ? NULL : "subdevice";
+}
+
+bool kit_rm_try_open(struct kit_rm *rm)
+{
+        struct kit_outcome outcome;
+
+        return !rm_open(rm, &outcome);
+}
+
+void kit_rm_open(struct kit_rm *rm)
+{
+        struct kit_outcome outcome;
+        const char *what;
+
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        what = rm_open(rm, &outcome);
+        if (!what)
+                return;
+        printf("setup=%s rc=%ld errno=%d status=0x%llx\n", what, outcome.rc, outcome.error ? outcome.error : errno,
+               (unsigned long long)outcome.status);
+        exit(2);
 }

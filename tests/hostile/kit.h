@@ -75,6 +75,8 @@ enum {
         KIT_DEVICE = 0x5c000002,
         KIT_SUBDEVICE = 0x5c000003,
         KIT_MEMORY = 0x5c100000,
+
+        KIT_CLASS_MEMORY = 0x40,
 };
 
 struct kit_rm {
@@ -91,8 +93,16 @@ struct kit_outcome {
 
 bool kit_ok(struct kit_outcome outcome);
 
+/* How the calls below are made: an attack may put a spelling of its own here. At first kit_plain, which is ioctl(2) of
+ * libc. */
+extern int (*kit_ioctl)(int fd, unsigned long request, void *block);
+int kit_plain(int fd, unsigned long request, void *block);
+
 /* Opens the nodes and makes client, device and subdevice. Ends the program with status 2 if it cannot. */
 void kit_rm_open(struct kit_rm *rm);
+
+/* The same, but for where it gets: false instead of an end. */
+bool kit_rm_try_open(struct kit_rm *rm);
 
 struct kit_outcome kit_rm_alloc(const struct kit_rm *rm, uint32_t parent, uint32_t object, uint32_t class_number,
                                 void *params, uint32_t params_size);
@@ -100,11 +110,16 @@ struct kit_outcome kit_rm_control(const struct kit_rm *rm, uint32_t object, uint
                                   uint32_t params_size);
 struct kit_outcome kit_rm_free(const struct kit_rm *rm, uint32_t parent, uint32_t object);
 
-/* Video memory of class 0x40, as CUDA asks for it on release 580. */
+/* Parameters of class KIT_CLASS_MEMORY, video memory, as CUDA asks for it on release 580. */
+void kit_rm_memory_params(const struct kit_rm *rm, unsigned char params[128], uint64_t bytes);
 struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint64_t bytes);
 
 /* Pieces of video memory until the first refusal or `most_mib`; handles from `first` on. What it got, in MiB. */
 uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib);
+
+/* The same where calls also fail for other reasons: until `most_failed` in a row have. Each has a handle of its own. */
+uint64_t kit_rm_try(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib,
+                    unsigned int most_failed);
 
 void kit_put32(void *at, size_t offset, uint32_t value);
 void kit_put64(void *at, size_t offset, uint64_t value);

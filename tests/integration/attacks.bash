@@ -49,3 +49,15 @@ stops() {
         [ "$held" -le "$allowed" ] || { echo "past the quota: $held MiB of $QUOTA"; return 1; }
         wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]' # all of it came back
 }
+
+# keeps NAME [OPTION...]: where the simulator cannot play the device without a gate (bare system calls), so that only
+# tests/gpu/hostile.sh has the positive control: as a tenant it gets its quota, and no more
+keeps() {
+        local name=$1 allowed=$((QUOTA + SLACK))
+        shift
+        attack "$name" tenant --mem ${QUOTA}M "$@" --
+        [[ $said != *cannot=* ]] || skip "${said#*cannot=}"
+        [ "$held" -ge $((QUOTA - 64)) ] || { echo "no attack: it got $held MiB of $QUOTA"; return 1; }
+        [ "$held" -le "$allowed" ] || { echo "past the quota: $held MiB of $QUOTA"; return 1; }
+        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+}

@@ -48,8 +48,8 @@ void files_done(struct files *files);
 uint64_t files_find(struct files *files, int fd);
 
 /*
- * The space behind a descriptor number in a thread's table, without duplicating the descriptor. On success *ret_fd is ours and
- * open until files_unuse. False: no space that we know.
+ * The space behind a descriptor number in a thread's table, without duplicating the descriptor. On success *ret_fd is
+ * ours and open until files_unuse. False: no space that we know.
  */
 bool files_use(struct files *files, pid_t thread, int theirs, int *ret_fd, uint64_t *ret_number);
 

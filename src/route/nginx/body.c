@@ -2,6 +2,7 @@
 /* Reads a request: its body, from memory or from its file, and three headers. */
 #include "route/nginx/module.h"
 
+#include "route/hints.h"
 #include "route/scan.h"
 
 enum {
@@ -89,23 +90,17 @@ static int header_is(const ngx_table_elt_t *h, const char *name, size_t size)
 
 static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
 {
-        u_char *digits = h->value.data;
-        size_t size = h->value.len;
-        ngx_int_t n;
+        nsec span;
 
         if (HEADER_IS(h, "X-Session-ID")) {
                 ctx->query.session = hash_word(h->value.data, h->value.len);
         } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
-                n = ngx_atoi(digits, size);
-                ctx->has_deadline = n > 0;
-                if (n > 0 && (nsec)n * NSEC_PER_MSEC < ctx->item.deadline - ctx->item.arrived)
-                        ctx->item.deadline = ctx->item.arrived + (nsec)n * NSEC_PER_MSEC;
-        } else if (HEADER_IS(h, "X-Sublet-Priority") && size) {
-                int is_negative = digits[0] == '-';
-
-                n = ngx_atoi(digits + is_negative, size - (size_t)is_negative);
-                if (n != NGX_ERROR && n <= INT32_MAX)
-                        ctx->item.priority = (int32_t)(is_negative ? -n : n);
+                ctx->has_deadline =
+                        hints_deadline(h->value.data, h->value.len, ctx->item.deadline - ctx->item.arrived, &span);
+                if (ctx->has_deadline)
+                        ctx->item.deadline = ctx->item.arrived + span;
+        } else if (HEADER_IS(h, "X-Sublet-Priority")) {
+                (void)hints_priority(h->value.data, h->value.len, &ctx->item.priority);
         }
 }
 

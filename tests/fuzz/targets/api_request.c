@@ -96,6 +96,34 @@ static bool holds(const struct api_response *response, const char *text)
         return response->body && memmem(response->body, response->size, text, strlen(text));
 }
 
+/* In a name or a text of the value, whatever escapes it was written with. */
+static bool says(const json_t *value, const char *text)
+{
+        const char *name;
+        const json_t *item;
+        size_t i;
+
+        if (json_is_string(value))
+                return memmem(json_string_value(value), json_string_length(value), text, strlen(text));
+        json_object_foreach ((json_t *)(uintptr_t)value, name, item)
+                if (strstr(name, text) || says(item, text))
+                        return true;
+        json_array_foreach (value, i, item)
+                if (says(item, text))
+                        return true;
+        return false;
+}
+
+/* Whether the input names the tenant, as bytes or in the JSON of its body. */
+static bool names_berts(const struct api_request *request, const uint8_t *data, size_t size)
+{
+        json_t *body = json_loadb(request->body ? request->body : "", request->body_size, JSON_ALLOW_NUL, NULL);
+        bool is_named = memmem(data, size, "berts-tenant", strlen("berts-tenant")) || says(body, "berts-tenant");
+
+        json_decref(body);
+        return is_named;
+}
+
 static void check_answer(const struct api_request *request, const struct api_response *response, bool knows_berts)
 {
         json_t *body;
@@ -147,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (query)
                 split_query(query, &request);
         api_answer(daemon, &request, &response);
-        check_answer(&request, &response, memmem(data, size, "berts-tenant", strlen("berts-tenant")) != NULL);
+        check_answer(&request, &response, names_berts(&request, data, size));
         response.deadline = 0;
         if (response.wait == API_WAIT_SET || response.wait == API_WAIT_TIME)
                 require(api_continue(daemon, &response));

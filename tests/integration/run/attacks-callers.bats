@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The attacks (tests/hostile) on who makes a call: each first without a gate, where it comes past the quota, and then as
+# a tenant. What counts is the device's own figure, read from outside.
+# long: because some of them start a thousand processes
+# variants: plain, because the programs are not built with a sanitizer and the claim is about the device
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../attacks
+
+@test "calls from a signal handler, of a thread that is in a call, take the quota and no more" {
+        stops caller-signal
+}
+
+@test "calls of children that share their parent's memory take the quota and no more" {
+        stops caller-vfork
+}
+
+@test "calls of a process that shares memory and descriptors take the quota and no more" {
+        stops caller-clone-vm
+}
+
+@test "calls of children with a client of their parent take the quota and no more" {
+        stops caller-forked
+}
+
+@test "calls by descriptors that were passed on by processes that have ended take the quota and no more" {
+        stops caller-passed
+}
+
+@test "calls of a thread with a table of descriptors of its own take the quota and no more" {
+        stops caller-own-table
+}
+
+# A kernel before 6.9 cannot look into the table of another thread: then there are no calls.
+@test "a program whose main thread has ended gets its quota, and no more" {
+        stops caller-without-leader
+        [ "$held" -ge $((QUOTA - 64)) ] || [ "$(field TENANT_UNREADABLE)" -gt 0 ]
+}
+
+@test "bare system calls take the quota and no more" {
+        keeps caller-raw
+}
+
+@test "calls that a debugger puts into a program take the quota and no more" {
+        keeps caller-traced
+}
+
+@test "twelve hundred processes take the quota together and no more" {
+        stops many-processes
+}
+
+@test "a gate that runs out of descriptors loses no charge" {
+        stops descriptors
+}
+
+@test "a file system that answers nobody delays no call of the tenant, and its quota holds" {
+        stops blocked-mount
+        [ "$(value slowest_ms "$said")" -lt 3000 ]
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The attacks (tests/hostile) on how a request is spelt and where it lies: each first without a gate, where it comes
+# past the quota, and then as a tenant. What counts is the device's own figure, read from outside.
+# variants: plain, because the programs are not built with a sanitizer and the claim is about the device
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../attacks
+
+@test "requests of every type byte, direction and upper half take the quota and no more" {
+        stops spelling-type
+}
+
+@test "requests inside requests take the quota and no more" {
+        stops spelling-xfer
+}
+
+@test "requests on a number that moves between the driver and other files take the quota and no more" {
+        keeps spelling-swapped
+        [ "$(field NOT_THE_DRIVER)" -gt 0 ]
+}
+
+@test "requests of an io_uring carry nothing" {
+        stops spelling-uring
+        [[ $said == *'by io_uring mib=0'* ]]
+}
+
+@test "every request without a rule is seen by the gate, whatever its number, size and type, and refused" {
+        stops spelling-unknown
+        [[ $said == *' succeeded=0'* ]]
+        [ "$(field UNKNOWN_REQUEST)" -eq "$(value sent "$said")" ]
+        [ "$(value sent "$said")" -gt 4000 ]
+}
+
+@test "parameters that change while a call is decided take the quota and no more" {
+        stops block-changed
+}
+
+@test "blocks whose second page is taken away take the quota and no more" {
+        stops block-unmapped
+}
