@@ -27,6 +27,8 @@ enum {
         STATUS_ADDRESS_IN_USE = 0x68,
         MULTI_PROCESS = 2, /* flag of INITIALIZE: any process may map */
         HOST_PAGE = 4096,
+        ATTRIBUTES_AT = 24, /* of MAP_EXTERNAL: the first one's uuid; of UNMAP_EXTERNAL it stands at 16 */
+        UNMAP_UUID_AT = 16,
 };
 
 #define CHUNK (2 * MIB)
@@ -42,6 +44,7 @@ struct mapping {
         struct mapping *next;
         uint64_t base, length;
         struct memory *memory;
+        const struct gpu *gpu; /* in whose page tables; NULL: of several */
 };
 
 struct range {
@@ -118,13 +121,13 @@ static void range_make_resident(struct range *range, struct gpu *gpu)
         range->gpu = gpu;
 }
 
-/* Drops what is mapped wholly inside. */
-static void range_unmap(struct range *range, uint64_t base, uint64_t length)
+/* Drops what is mapped wholly inside, for one device or (NULL) for all. */
+static void range_unmap(struct range *range, uint64_t base, uint64_t length, const struct gpu *gpu)
 {
         for (struct mapping **at = &range->mappings; *at;) {
                 struct mapping *mapping = *at;
 
-                if (!is_inside(mapping->base, mapping->length, base, length)) {
+                if (!is_inside(mapping->base, mapping->length, base, length) || (gpu && mapping->gpu != gpu)) {
                         at = &mapping->next;
                         continue;
                 }
@@ -137,7 +140,7 @@ static void range_unmap(struct range *range, uint64_t base, uint64_t length)
 static void range_free(struct space *space, struct range *range)
 {
         LIST_REMOVE(&space->ranges, range);
-        range_unmap(range, range->base, range->length);
+        range_unmap(range, range->base, range->length, NULL);
         range_evict(range);
         if (range->fd >= 0)
                 close(range->fd);
@@ -206,6 +209,7 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
         uint64_t offset = rm_get64(request->block.data, request->block.size, 16);
+        const struct gpu *gpu;
         struct memory *memory;
         struct mapping *mapping;
         uint32_t status;
@@ -221,19 +225,21 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
         if (!mapping)
                 return RM_STATUS_NO_MEMORY;
         memory = mem_ref(memory); /* it may be mapped there already */
-        range_unmap(range, request->call.base, request->call.length);
-        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory };
+        gpu = gpu_by_uuid(machine, request->block.data + ATTRIBUTES_AT);
+        range_unmap(range, request->call.base, request->call.length, gpu);
+        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, gpu };
         range->mappings = mapping;
         return RM_STATUS_OK;
 }
 
-static uint32_t unmap_external(const struct request *request, struct space *space)
+static uint32_t unmap_external(struct machine *machine, const struct request *request, struct space *space)
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
 
         if (!range || range->kind != RANGE_EXTERNAL)
                 return SIM_STATUS_INVALID_ADDRESS;
-        range_unmap(range, request->call.base, request->call.length);
+        range_unmap(range, request->call.base, request->call.length,
+                    gpu_by_uuid(machine, request->block.data + UNMAP_UUID_AT));
         return RM_STATUS_OK;
 }
 
@@ -297,7 +303,7 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         case RM_UVM_MAP_EXTERNAL:
                 return map_external(machine, request, space);
         case RM_UVM_UNMAP_EXTERNAL:
-                return unmap_external(request, space);
+                return unmap_external(machine, request, space);
         case RM_UVM_FREE:
                 return free_range(request, space);
         case RM_UVM_SET_PREFERRED_LOCATION:
