@@ -59,11 +59,18 @@
 #define RM_CLASS_USER_DATA 0xdeu /* the page of live figures, RM_USER_SHARED_DATA */
 #define RM_CLASS_SUBDEVICE 0x2080u
 #define RM_CLASS_CONTEXT_SHARE 0x9067u
+#define RM_CLASS_MEMORY_VIRTUAL_OLD 0x70u
+#define RM_CLASS_MEMORY_VIRTUAL 0x50a0u
 #define RM_CLASS_GROUP 0xa06cu /* channel group, TSG */
 
 /* A channel's class ends in 0x6f whatever the chip: 0xc36f, 0xc46f, 0xc56f, 0xc86f, 0xc96f, ... */
 /* Objects of copy engines: 0xc0b5, 0xc8b5 and so on. */
 #define RM_CLASS_IS_COPY(c) ((c) % 0x100u == 0xb5u && (c) > 0xffu)
+
+/* Objects that use one engine and cannot compute: copy, decoder (0x..b0), encoder (b7), JPEG (d1), optical flow (fa). */
+#define RM_CLASS_IS_FIXED_ENGINE(c)                                                                                    \
+        ((c) > 0xffu && ((c) % 0x100u == 0xb0u || (c) % 0x100u == 0xb5u || (c) % 0x100u == 0xb7u ||                    \
+                         (c) % 0x100u == 0xd1u || (c) % 0x100u == 0xfau))
 
 #define RM_CLASS_IS_CHANNEL(c) ((c) % 0x100u == 0x6fu && (c) > 0xffu)
 
