@@ -64,18 +64,18 @@ struct unmanaged {
 /* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
 static bool has_mapped(pid_t process, const struct stat *file)
 {
-        char path[64], line[512], device[32];
+        char path[64], line[512];
         unsigned long long inode;
         bool is_there = false;
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
         list = fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
-                is_there = sscanf(line, "%*s %*s %*s %31s %llu", device, &inode) == 2 && inode == file->st_ino &&
-                           sscanf(device, "%x:%x", &high, &low) == 2 && makedev(high, low) == file->st_dev;
+                is_there = sscanf(line, "%*s %*s %*s %x:%x %llu", &high, &low, &inode) == 3 && inode == file->st_ino &&
+                           makedev(high, low) == file->st_dev;
         }
         if (list)
                 (void)fclose(list);
@@ -108,7 +108,7 @@ static bool has_mounted(pid_t process, const char *directory)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
         list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
