@@ -17,6 +17,7 @@
 #include "gate/gate.h"
 #include "daemon/api/http.h"
 #include "daemon/store/store.h"
+#include "sched/together.h"
 #include "wire/directory.h"
 #include "wire/machine.h"
 #include "daemon/listeners.h"
@@ -109,7 +110,7 @@ static int find_devices(struct daemon *daemon, struct err *err)
 
 static int start_sched(struct daemon *daemon, struct device *device, struct err *err)
 {
-        struct sched_settings settings = { .turns = daemon->settings.turns };
+        struct sched_settings settings = { .turns = daemon->settings.turns, .together = daemon->together };
         int r = sched_start(&daemon->backend, device->index, &settings, &device->sched, err);
 
         if (r < 0)
@@ -257,6 +258,8 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
+        if (together_new(&daemon->settings.turns, &daemon->together) < 0)
+                return err_set(err, -ENOMEM, "scheduling");
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if ((r = start_sched(daemon, &daemon->devices[i], err)) < 0)
                         return r;
@@ -299,6 +302,7 @@ static void daemon_end(struct daemon *daemon)
                 loop_drop(daemon->loop, &daemon->devices[i].source);
                 daemon->devices[i].sched = sched_stop(daemon->devices[i].sched);
         }
+        daemon->together = together_free(daemon->together);
         allocations_done(&daemon->allocations);
         daemon->store = store_close(daemon->store);
         daemon->loop = loop_free(daemon->loop);

@@ -5,6 +5,7 @@
  *      sched.c     the daemon's side: adds, changes, reads and removes tenants
  *      thread.c    the thread's loop
  *      tally.c     attributes what the meter says
+ *      together.c  what all devices decide together
  *      orders.c    carries out what turns_next says
  *
  * All is under LOCK_SCHED, except the members below "thread", which only the thread uses.
@@ -48,7 +49,7 @@ struct sched_channels {
 
 struct sched_entity {
         struct sched_entity *next; /* of sched->removed */
-        uint64_t id;
+        uint64_t id, gang;
         struct control_block *control;
         struct control_device *device; /* on the control block */
         permille share, cap;
@@ -114,6 +115,9 @@ struct sched {
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
+        struct turns_sign signs[TURNS_TENANTS_MAX];
+        struct turns_gang_order gang_orders[TURNS_TENANTS_MAX];
+        bool has_told;                /* of gangs, in the latest pass: together.c */
         struct control_channel *rows; /* room for those of a control block */
         struct gpu_channel *list;     /* room for those of one call */
         size_t list_room;

@@ -203,6 +203,15 @@ static void write_containers(FILE *to, const struct daemon *daemon, const struct
         }
 }
 
+static void write_jobs(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        metrics_head(to, "sublet_tenant_job_info", "gauge", "Which job a tenant is a part of; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->lease.job[0] && api_sees(request, t))
+                        metrics_value(to, "sublet_tenant_job_info", 1, "tenant", t->lease.tenant, "job", t->lease.job,
+                                      NULL);
+}
+
 static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         size_t n = 0;
@@ -235,6 +244,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
                 write_devices(to, daemon, &device_families[i]);
         write_containers(to, daemon, request);
+        write_jobs(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);
         api_text(ret, METRICS_TYPE, text, size);

@@ -92,6 +92,7 @@ struct daemon {
         struct lease machine; /* the table of devices, none granted */
         struct device devices[LEASE_DEVICES_MAX];
         unsigned int n_devices;
+        struct together *together; /* which gangs are on; shared by the schedulers of all devices */
         struct tenants tenants;
         struct allocations allocations;
 

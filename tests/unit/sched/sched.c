@@ -53,6 +53,36 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         return view->now + script.every;
 }
 
+/* Without gangs only turns_next is called. */
+void turns_look(struct turns *turns, const struct turns_view *view, struct turns_sign *ret_signs)
+{
+        (void)turns, (void)view, (void)ret_signs;
+        abort();
+}
+
+nsec turns_decide(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *gangs,
+                  struct turns_order *ret_orders)
+{
+        (void)turns, (void)view, (void)gangs, (void)ret_orders;
+        abort();
+}
+
+bool turns_rest(const struct turns *turns, nsec *ret_always_on)
+{
+        (void)turns, (void)ret_always_on;
+        abort();
+}
+
+enum turns_policy turns_policy_in_force(const struct turns_settings *settings)
+{
+        return settings->policy;
+}
+
+nsec turns_period(const struct turns_settings *settings)
+{
+        return settings->period;
+}
+
 static void order(struct sched *sched, uint64_t id, bool is_disabled)
 {
         _Atomic uint64_t n;
