@@ -65,6 +65,9 @@ static void emit_sched_event(struct device *device, const struct sched_event *ev
         case SCHED_NOT_SWITCHED:
                 event_emit(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
                 break;
+        case SCHED_UNKNOWN:
+                unmanaged_seen(daemon, device->index, (pid_t)(event->detail >> 32), (uint32_t)event->detail);
+                break;
         default:
                 event_emit(daemon, kind, tenant, index, "%s", "");
         }

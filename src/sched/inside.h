@@ -21,10 +21,11 @@
 #include <pthread.h>
 
 enum {
-        SCHED_RECORDS = 4096, /* of the meter, read at once */
-        SCHED_TICKS = 21,     /* points of the past second, with both ends */
-        SCHED_EVENTS = 64,    /* in the queue */
-        SCHED_CONTEXTS = 128, /* of one tenant that the meter may name */
+        SCHED_RECORDS = 4096,   /* of the meter, read at once */
+        SCHED_TICKS = 21,       /* points of the past second, with both ends */
+        SCHED_EVENTS = 64,      /* in the queue */
+        SCHED_CONTEXTS = 128,   /* of one tenant that the meter may name */
+        SCHED_UNKNOWN_MAX = 64, /* processes that were reported and are not again */
 };
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
@@ -96,6 +97,8 @@ struct sched {
         struct sched_entity *resident; /* NULL, while occupied: a context of no tenant */
         uint32_t context;
         nsec occupied_since;
+        uint32_t unknown[SCHED_UNKNOWN_MAX];
+        size_t n_unknown; /* ever */
 
         struct sched_device state;
         nsec busy_used, ticked_at; /* how long the device was occupied, ever */

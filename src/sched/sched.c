@@ -51,7 +51,7 @@ const char *sched_event_name(enum sched_event_kind kind)
         static const char *const names[SCHED_N_EVENTS] = {
                 [SCHED_METER_LOST] = "METER_LOST_RECORDS", [SCHED_NO_METER] = "NO_METER",
                 [SCHED_DEVICE_LOST] = "DEVICE_LOST",       [SCHED_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
-                [SCHED_SWITCHED] = "TENANT_SWITCHED",
+                [SCHED_SWITCHED] = "TENANT_SWITCHED",      [SCHED_UNKNOWN] = "UNKNOWN_CONTEXT",
         };
 
         return kind < SCHED_N_EVENTS ? names[kind] : "?";

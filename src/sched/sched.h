@@ -78,6 +78,7 @@ enum sched_event_kind {
         SCHED_DEVICE_LOST,
         SCHED_NOT_SWITCHED, /* channels could not be switched; detail: the driver's status. Once, until they can */
         SCHED_SWITCHED,     /* and now they can again */
+        SCHED_UNKNOWN, /* the meter names a context of no tenant; detail: process << 32 | context. Once a process */
         SCHED_N_EVENTS,
 };
 

@@ -106,6 +106,12 @@ static double device_busy(const struct daemon *daemon, const struct device *devi
         return device->scheduled.busy / 1000.0;
 }
 
+static double device_unexplained(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return (double)device->balance.unexplained;
+}
+
 static double device_switches(const struct daemon *daemon, const struct device *device)
 {
         (void)daemon;
@@ -130,6 +136,9 @@ static const struct device_family {
 } device_families[] = {
         { "sublet_device_memory_bytes", "gauge", "Memory of the device.", device_memory },
         { "sublet_device_memory_leased_bytes", "gauge", "Sum of its tenants' quotas.", device_leased },
+        { "sublet_device_memory_unexplained_bytes", "gauge",
+          "The driver's total less what tenants and programs beside Sublet hold and what was there before.",
+          device_unexplained },
         { "sublet_device_share_ratio", "gauge", "Sum of the shares that were asked for.", device_share },
         { "sublet_device_busy_ratio", "gauge", "Part of the latest second in which somebody was on the device.",
           device_busy },

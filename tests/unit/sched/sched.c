@@ -198,6 +198,34 @@ static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **
         fake_tenant_end(&b);
 }
 
+static void a_context_of_no_tenant_is_an_event_once(void **state)
+{
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct sched_event events[4];
+        struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
+        struct fake_tenant a, other;
+
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&other, rig, 2);
+        join(sched, &a);
+        order(sched, 1, false);
+        launch(&other, 20000);
+        launch(&a, 20000);
+        assert_int_equal(poll(&poll_fd, 1, 3000), 1);
+        assert_int_equal(sched_events(sched, events, 4), 1);
+        assert_int_equal(events[0].kind, SCHED_UNKNOWN);
+        assert_int_equal(events[0].detail >> 32, getpid());
+        assert_int_equal((uint32_t)events[0].detail, other.cid);
+        assert_int_equal(finish(&other, 1000), 0);
+        assert_int_equal(finish(&a, 1000), 0);
+        (void)usleep(20000);
+        assert_int_equal(sched_events(sched, events, 4), 0); /* they took turns, many times */
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+        fake_tenant_end(&other);
+}
+
 static void running_work_is_preempted(void **state)
 {
         struct rig *rig = *state;
@@ -490,6 +518,7 @@ int main(void)
                 RIG_TEST(time_is_attributed_to_the_right_tenant),
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
+                RIG_TEST(a_context_of_no_tenant_is_an_event_once),
                 RIG_TEST(running_work_is_preempted),
                 RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
                 RIG_TEST(the_control_block_of_a_dead_daemon_is_continued),
