@@ -22,6 +22,7 @@ enum {
         FLAGS_AT = 0, /* of UVM_INITIALIZE */
         FLAG_NO_HMM = 1,
         FLAG_MULTI_PROCESS = 2,
+        SPACES_MAX = 4096,      /* of a tenant; a process has one */
         MAP_OFFSET_AT = 16,     /* of UVM_MAP_EXTERNAL: in the memory */
         MAP_ATTRIBUTES_AT = 24, /* of UVM_MAP_EXTERNAL: the first one's uuid */
         UNMAP_UUID_AT = 16,     /* of UVM_UNMAP_EXTERNAL */
@@ -32,6 +33,11 @@ int serve_space(struct request *request)
         uint64_t flags = rm_get64(request->block, request->call.block_size, FLAGS_AT);
         int r;
 
+        if (files_count(&request->gate->files) >= SPACES_MAX) {
+                gate_tell(request->gate, EVENT_DENIED, request->process->id, "more than %d VA spaces of UVM",
+                          SPACES_MAX);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
         /* Kept before the call: it must never hold anything that no number stands for. */
         if (!files_keep(&request->gate->files, request->fd))
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
