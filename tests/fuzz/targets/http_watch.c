@@ -28,7 +28,7 @@ static int on_put(void *context, const json_t *object)
 {
         (void)context;
         require(object && n_lists > 0); /* of a page it may be any value: the readers of objects refuse it */
-        return ++n_put % 50 ? 0 : -12; /* now and then no memory */
+        return ++n_put % 50 ? 0 : -12;  /* now and then no memory */
 }
 
 static void on_drop(void *context, const json_t *object)
