@@ -55,14 +55,16 @@ struct unmanaged {
 /* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
 static bool has_mapped(pid_t process, const struct stat *file)
 {
-        char path[64], line[512], device[32];
+        _cleanup_(freep) char *line = NULL; /* of any length: a piece of one could look like another */
+        char path[64], device[32];
         unsigned long long inode;
         bool is_there = false;
+        size_t room = 0;
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
         list = fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && getline(&line, &room, list) > 0) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %*s %31s %llu", device, &inode) == 2 && inode == file->st_ino &&
@@ -92,14 +94,16 @@ static bool ends_with(const char *text, const char *end)
  * file system of its own, which could block us for ever. */
 static bool has_mounted(pid_t process, const char *directory)
 {
-        char path[64], line[2048], device[32], root[512], point[512];
+        _cleanup_(freep) char *line = NULL;
+        char path[64], device[32], root[512], point[512];
         bool is_there = false;
         struct stat ours;
+        size_t room = 0;
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
         list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && getline(&line, &room, list) > 0) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&

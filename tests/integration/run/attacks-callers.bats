@@ -50,8 +50,23 @@ load ../attacks
         stops many-processes
 }
 
-@test "a gate that runs out of descriptors loses no charge" {
+# few SOFT HARD COMMAND...: with so many descriptors
+few() {
+        ulimit -Sn "$1" && ulimit -Hn "$2" && "${@:3}"
+}
+
+@test "a gate that runs out of descriptors refuses, says so, and loses no charge" {
         stops descriptors
+        attack descriptors few 300 400 tenant --mem "${QUOTA}M" --
+        [ "$held" -le $((QUOTA + SLACK)) ]
+        [ "$(field GATE_FULL)" -gt 0 ]
+        books_are_empty
+}
+
+@test "a gate has all the descriptors that its user may have, a tenant those that it had" {
+        attack descriptors few 300 4000 tenant --mem "${QUOTA}M" --
+        [ -z "$(field GATE_FULL)" ]
+        [ "$(few 300 400 tenant --mem 1G -- sh -c 'ulimit -Sn; ulimit -Hn' | paste -sd' ')" = '300 400' ]
 }
 
 @test "a file system that answers nobody delays no call of the tenant, and its quota holds" {
