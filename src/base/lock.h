@@ -18,6 +18,7 @@ enum lock_rank {
         LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
         LOCK_TALK,      /* a shim's sockets; a leaf */
         LOCK_SCHED,     /* of one device: its tenants, what is metered, what is ordered */
+        LOCK_GANGS,     /* which gangs are on, for all devices; a leaf */
         LOCK_CLUSTER,   /* what the extender knows of the cluster, and its idle API clients; a leaf */
         LOCK_PODS,      /* what the device plugin knows of devices and of its node's pods; a leaf */
         LOCK_HTTP,      /* an HTTP server's connections and their peers; a leaf */

@@ -22,7 +22,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
                             "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. SMS, where\n"
-                            "some tenant has only a part of the multiprocessors: how many. PLANE is the\n"
+                            "some tenant has only a part of the multiprocessors: how many. JOB: tenants of a job\n"
+                            "come on and go off together, as a tenant does on all its devices. PLANE is the\n"
                             "enforcement mode: a gate outside, a gate to which its programs attached themselves, or\n"
                             "libsublet.so inside them (preload: no share of time, SHARE is -).\n";
 
@@ -41,7 +42,8 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
                 cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24];
-        const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms");
+        const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
+                   *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
         nsec since = field_moment(tenant, "since");
 
@@ -57,8 +59,9 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
-                  field_text(tenant, "class"), field_text(tenant, "plane"), field_text(tenant, "state"),
-                  duration_format(now - since, up), processes, field_text(tenant, "command"), NULL);
+                  *job ? job : "-", field_text(tenant, "class"), field_text(tenant, "plane"),
+                  field_text(tenant, "state"), duration_format(now - since, up), processes,
+                  field_text(tenant, "command"), NULL);
 }
 
 static int print_table(const json_t *tenants)
@@ -69,8 +72,8 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "CLASS", "PLANE", "STATE",
-                   "SINCE>", "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?", "CLASS", "PLANE",
+                   "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

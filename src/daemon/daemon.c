@@ -17,6 +17,7 @@
 #include "gate/gate.h"
 #include "daemon/api/http.h"
 #include "daemon/store/store.h"
+#include "sched/together.h"
 #include "wire/directory.h"
 #include "wire/machine.h"
 #include "daemon/listeners.h"
@@ -64,6 +65,9 @@ static void emit_sched_event(struct device *device, const struct sched_event *ev
         case SCHED_NOT_SWITCHED:
                 event_emit(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
                 break;
+        case SCHED_UNKNOWN:
+                unmanaged_seen(daemon, device->index, (pid_t)(event->detail >> 32), (uint32_t)event->detail);
+                break;
         default:
                 event_emit(daemon, kind, tenant, index, "%s", "");
         }
@@ -109,7 +113,7 @@ static int find_devices(struct daemon *daemon, struct err *err)
 
 static int start_sched(struct daemon *daemon, struct device *device, struct err *err)
 {
-        struct sched_settings settings = { .turns = daemon->settings.turns };
+        struct sched_settings settings = { .turns = daemon->settings.turns, .together = daemon->together };
         int r = sched_start(&daemon->backend, device->index, &settings, &device->sched, err);
 
         if (r < 0)
@@ -257,6 +261,8 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
+        if (together_new(&daemon->settings.turns, &daemon->together) < 0)
+                return err_set(err, -ENOMEM, "scheduling");
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if ((r = start_sched(daemon, &daemon->devices[i], err)) < 0)
                         return r;
@@ -299,6 +305,7 @@ static void daemon_end(struct daemon *daemon)
                 loop_drop(daemon->loop, &daemon->devices[i].source);
                 daemon->devices[i].sched = sched_stop(daemon->devices[i].sched);
         }
+        daemon->together = together_free(daemon->together);
         allocations_done(&daemon->allocations);
         daemon->store = store_close(daemon->store);
         daemon->loop = loop_free(daemon->loop);

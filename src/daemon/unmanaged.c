@@ -10,6 +10,8 @@
  *                                  else it descends from the tenancy's `run`, or has its directory mounted: the library
  *                                  is missing
  *      unmanaged                   everything else
+ *
+ * The same thread reads the device's own total, and the loop compares it with the books (state/balance.h).
  */
 #include "daemon/state/daemon.h"
 
@@ -35,11 +37,14 @@ enum {
         LISTED_MAX = 960, /* so that a list goes through the pipe whole */
         PERIOD_MSEC = 1000,
         STEP_MSEC = 100,
+        UNCOUNTED_MAX = 64, /* of a device whose memory is added up; with more of them nothing is compared */
         DEPTH_MAX = 256,
 };
 
 struct listed {
         unsigned int device, n;
+        bytes used, uncounted; /* of the device; of those that the loop has found to be in no book */
+        bool has_total;
         pid_t processes[LISTED_MAX];
 };
 
@@ -50,6 +55,10 @@ struct unmanaged {
         struct gpu_users *users;
         struct background background;
         struct listed judged[LEASE_DEVICES_MAX]; /* the loop's: the lists before */
+        struct uncounted {
+                _Atomic pid_t processes[UNCOUNTED_MAX]; /* the loop writes; 0: none */
+                atomic_bool are_too_many;
+        } uncounted[LEASE_DEVICES_MAX];
 };
 
 /* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
@@ -161,6 +170,20 @@ static void name_of(pid_t process, char ret[static 64])
         ret[strcspn(ret, "\n")] = '\0';
 }
 
+static void note_uncounted(struct daemon *daemon, unsigned int device, pid_t process)
+{
+        struct uncounted *uncounted = daemon->unmanaged ? &daemon->unmanaged->uncounted[device] : NULL;
+
+        for (size_t i = 0; uncounted && i < UNCOUNTED_MAX; i++) {
+                if (uncounted->processes[i])
+                        continue;
+                uncounted->processes[i] = process;
+                return;
+        }
+        if (uncounted)
+                uncounted->are_too_many = true;
+}
+
 /* The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used
  * again. */
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
@@ -173,6 +196,7 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
         if (pidfd < 0 || is_ours(daemon, process) || !is_uncounted(daemon, process, &tenant))
                 return;
         name_of(process, name);
+        note_uncounted(daemon, device, process);
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
                 stops = false;
         event_emit(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
@@ -185,6 +209,46 @@ static bool is_in(const struct listed *listed, pid_t process)
                 if (listed->processes[i] == process)
                         return true;
         return false;
+}
+
+static void forget_uncounted(struct unmanaged *unmanaged, const struct listed *now)
+{
+        struct uncounted *uncounted = &unmanaged->uncounted[now->device];
+
+        for (size_t i = 0; i < UNCOUNTED_MAX; i++)
+                if (uncounted->processes[i] && !is_in(now, uncounted->processes[i]))
+                        uncounted->processes[i] = 0;
+        if (!now->n)
+                uncounted->are_too_many = false;
+}
+
+/* Memory of an MPS server, or in instances, is in no book. */
+static bool can_compare(const struct device *device, const struct listed *now)
+{
+        return now->has_total && !device->is_lost && !device->info.has_mig && !device->mps.server &&
+               !device->mps.control && !device->daemon->is_recovering;
+}
+
+static void compare(struct daemon *daemon, const struct listed *now)
+{
+        struct device *device = &daemon->devices[now->device];
+        struct balance_row rows[TURNS_TENANTS_MAX];
+        struct balance_view view = { .used = now->used, .unmanaged = now->uncounted, .rows = rows };
+        uint64_t whose = 0;
+        char size[BYTES_TEXT];
+
+        if (!can_compare(device, now)) {
+                balance_forget(&device->balance);
+                return;
+        }
+        for (const struct tenant *t = daemon->tenants.first; t && view.n_rows < ARRAY_SIZE(rows); t = t->next)
+                if (tenant_has(t, now->device) && t->control)
+                        rows[view.n_rows++] = (struct balance_row){ t->lease.id, tenant_held(t, now->device),
+                                                                    t->control->n_calls, t->control->n_processes };
+        if (balance_step(&device->balance, &view, &whose))
+                event_emit(daemon, EVENT_UNEXPLAINED_MEMORY, whose ? tenants_find_id(&daemon->tenants, whose) : NULL,
+                           (int)now->device, "%s more than its books and what was there before explain",
+                           bytes_format((bytes)device->balance.unexplained, size));
 }
 
 static void on_list(struct loop_source *source, uint32_t events)
@@ -200,7 +264,54 @@ static void on_list(struct loop_source *source, uint32_t events)
                         if (!is_in(was, now.processes[i]))
                                 judge(unmanaged->daemon, now.device, now.processes[i]);
                 *was = now;
+                forget_uncounted(unmanaged, &now);
+                compare(unmanaged->daemon, &now);
         }
+}
+
+/* After the list: the figure of an unmanaged process is not older than the total. */
+static void read_total(struct unmanaged *unmanaged, struct listed *listed)
+{
+        struct uncounted *uncounted = &unmanaged->uncounted[listed->device];
+        const char *uuid = unmanaged->daemon->devices[listed->device].info.uuid;
+        pid_t processes[UNCOUNTED_MAX];
+
+        for (size_t i = 0; i < UNCOUNTED_MAX; i++)
+                processes[i] = uncounted->processes[i];
+        listed->has_total = !uncounted->are_too_many &&
+                            gpu_users_held(unmanaged->users, processes, UNCOUNTED_MAX, &listed->uncounted) &&
+                            gpu_users_total(unmanaged->users, uuid, &listed->used) == 0;
+}
+
+/* The one tenant that it can be, or NULL. */
+static const struct tenant *only_tenant(const struct daemon *daemon, unsigned int device)
+{
+        const struct tenant *only = NULL;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!tenant_has(t, device) || !t->control)
+                        continue;
+                if (only)
+                        return NULL;
+                only = t;
+        }
+        return only;
+}
+
+void unmanaged_seen(struct daemon *daemon, unsigned int device, pid_t process, uint32_t context)
+{
+        struct listed *judged = daemon->unmanaged ? &daemon->unmanaged->judged[device] : NULL;
+
+        if (!process) {
+                event_emit(daemon, EVENT_UNKNOWN_CONTEXT, only_tenant(daemon, device), (int)device, "context 0x%x",
+                           context);
+                return;
+        }
+        if (judged && is_in(judged, process))
+                return;
+        if (judged && judged->n < LISTED_MAX)
+                judged->processes[judged->n++] = process;
+        judge(daemon, device, process);
 }
 
 /* A list that a full pipe does not take is dropped: the loop has older ones to read. */
@@ -214,6 +325,7 @@ static void list_all(struct unmanaged *unmanaged)
                                    LISTED_MAX, &n) < 0)
                         continue;
                 listed.n = (unsigned int)n;
+                read_total(unmanaged, &listed);
                 (void)!write(unmanaged->background.pipe[1], &listed, sizeof(listed));
         }
 }

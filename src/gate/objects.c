@@ -5,6 +5,7 @@
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 #include "rm/numbers.h"
 
 enum {
@@ -50,17 +51,38 @@ static int device_named(const struct request *request)
         return -1;
 }
 
-/* A channel without a group gets a hidden one, which would escape the scheduler. Groups and channels are finite. */
+/* Whether it stands in a channel that has no group of the tenant's. */
+static bool is_in_loose_channel(const struct request *request, const struct ledger_object *parent)
+{
+        struct ledger_object above;
+
+        return RM_CLASS_IS_CHANNEL(parent->class_number) &&
+               (!object_get(request->gate, request->call.client, parent->parent, &above) ||
+                above.class_number != RM_CLASS_GROUP);
+}
+
+/*
+ * A channel without a group gets a hidden one, which has no handle: it cannot be given slices. Decoders and the copies
+ * of Vulkan work that way. So such a channel is for tenants with video or graphics, and no object that could compute is
+ * made in it: a group's word for its engine counts for nothing (state/channels.h). Groups and channels are finite.
+ */
 static uint32_t check_channel(const struct request *request)
 {
+        uint32_t class_number = request->call.class_or_cmd;
         struct ledger_object parent;
 
-        if (!RM_CLASS_IS_CHANNEL(request->call.class_or_cmd))
+        if (!object_get(request->gate, request->call.client, request->call.parent, &parent))
+                return RM_CLASS_IS_CHANNEL(class_number) ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
+        if (!RM_CLASS_IS_CHANNEL(class_number))
+                return class_number <= 0xff || RM_CLASS_IS_FIXED_ENGINE(class_number) ||
+                                       !is_in_loose_channel(request, &parent) ?
+                               RM_STATUS_OK :
+                               RM_STATUS_INVALID_CLASS;
+        if (parent.class_number == RM_CLASS_GROUP ||
+            (parent.class_number == RM_CLASS_DEVICE &&
+             request->gate->lease->capabilities & (CAPABILITY_VIDEO | CAPABILITY_GRAPHICS)))
                 return RM_STATUS_OK;
-        if (!object_get(request->gate, request->call.client, request->call.parent, &parent) ||
-            parent.class_number != RM_CLASS_GROUP)
-                return RM_STATUS_INVALID_ARGUMENT;
-        return RM_STATUS_OK;
+        return RM_STATUS_INVALID_ARGUMENT;
 }
 
 static uint32_t check_instance(const struct request *request)

@@ -35,7 +35,7 @@ int tenant_read(const struct request *request, void *to, uint64_t from, size_t s
         return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
 }
 
-static int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
+int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
 {
         struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
 

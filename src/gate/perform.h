@@ -20,7 +20,9 @@ int answer(struct request *request, uint32_t status);
 /* A call of our own on the tenant's descriptor. */
 void perform_free(struct request *request, uint32_t client, uint32_t handle);
 
-int tenant_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
+/* Memory of the tenant, from and into our own. 0; -errno. */
+int tenant_read(const struct request *request, void *to, uint64_t from, size_t size);
+int tenant_write(const struct request *request, uint64_t to, void *from, size_t size);
 
 /* A descriptor of the tenant as one of ours; _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
 struct tenant_fd {

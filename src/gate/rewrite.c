@@ -7,8 +7,12 @@
 #include "base/cleanup.h"
 #include "rm/numbers.h"
 
+#include <errno.h>
+#include <string.h>
+
 enum {
         GET_ACTIVE_DEVICES = 0x288,
+        OLD_FB_GET_INFO = 0x20801301,
         FB_REGIONS = 0x20801320,
         PIDS_MAX = 950,
 };
@@ -112,9 +116,51 @@ static bool rewrite_block(struct request *request)
         return true;
 }
 
+/* FB_GET_INFO in its old form, whose list lies in the tenant: asked in the new form, whose list is a part of the
+ * parameters, so that only what was rewritten ever gets there. params: n@0, pointer@8; the new form: n@0, list@4. */
+static int serve_old_fb_info(struct request *request)
+{
+        enum { NUMBER_AT = 8, SIZE_AT = 24, LIST_AT = 4, THEIR_LIST_AT = 8 };
+        uint32_t size = request->params_size, room = request->gate->options.layout.fb_info_size;
+        uint32_t n = rm_get32(request->params, size, 0), old = request->call.class_or_cmd, used = LIST_AT + n * 8;
+        uint64_t theirs = rm_get64(request->params, size, THEIR_LIST_AT);
+        int device = object_device(request->gate, request->call.client, request->call.object), r;
+        uint8_t was[16];
+
+        if (device < 0 || size != sizeof(was) || !n || n > (room - LIST_AT) / 8)
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        memcpy(was, request->params, sizeof(was));
+        memset(request->params, 0, room);
+        rm_put32(request->params, room, 0, n);
+        r = tenant_read(request, request->params + LIST_AT, theirs, n * 8);
+        if (r < 0)
+                return r;
+        request->params_size = request->call.params_size = room;
+        request->call.class_or_cmd = RM_FB_GET_INFO_V2;
+        rm_put32(request->block, request->call.block_size, NUMBER_AT, RM_FB_GET_INFO_V2);
+        rm_put32(request->block, request->call.block_size, SIZE_AT, room);
+        r = perform(request);
+        if (request_is_done(request, r)) {
+                if (!request->gate->options.keep_totals)
+                        rewrite_control(request);
+                if (tenant_write(request, theirs, request->params + LIST_AT, used - LIST_AT) < 0)
+                        r = -EFAULT;
+        }
+        memcpy(request->params, was, sizeof(was));
+        request->params_size = request->call.params_size = size;
+        request->call.class_or_cmd = old;
+        rm_put32(request->block, request->call.block_size, NUMBER_AT, old);
+        rm_put32(request->block, request->call.block_size, SIZE_AT, size);
+        return reply(request, r);
+}
+
 int serve_view(struct request *request)
 {
-        int r = perform(request);
+        int r;
+
+        if (request->call.kind == RM_CONTROL && request->call.class_or_cmd == OLD_FB_GET_INFO)
+                return serve_old_fb_info(request);
+        r = perform(request);
         bool is_known;
 
         if (r < 0)

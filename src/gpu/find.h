@@ -48,6 +48,10 @@ int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[sta
 struct gpu_users;
 int gpu_users_open(struct gpu_users **ret); /* 0; -ENOTSUP: no NVML */
 int gpu_users_list(struct gpu_users *users, const char *uuid, pid_t *ret, size_t n_room, size_t *ret_n); /* 0; -EIO */
+/* Of the latest list: what these processes hold; false: NVML does not say of one of them. A process that is not in the
+ * list holds nothing. */
+bool gpu_users_held(const struct gpu_users *users, const pid_t *processes, size_t n, bytes *ret);
+int gpu_users_total(struct gpu_users *users, const char *uuid, bytes *ret_used); /* of the device; 0; -EIO */
 struct gpu_users *gpu_users_close(struct gpu_users *users);
 
 /* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing

@@ -14,6 +14,7 @@ enum {
 struct gpu_users {
         struct nvml_calls nvml;
         nvmlProcessInfo_t list[USERS_MAX];
+        size_t n;
 };
 
 int gpu_users_open(struct gpu_users **ret)
@@ -38,9 +39,38 @@ int gpu_users_list(struct gpu_users *users, const char *uuid, pid_t *ret, size_t
         if (users->nvml.DeviceGetHandleByUUID(uuid, &device) != NVML_SUCCESS ||
             users->nvml.DeviceGetComputeRunningProcesses_v3(device, &n, users->list) != NVML_SUCCESS)
                 return -EIO;
+        users->n = n;
         *ret_n = n < n_room ? n : n_room;
         for (size_t i = 0; i < *ret_n; i++)
                 ret[i] = (pid_t)users->list[i].pid;
+        return 0;
+}
+
+bool gpu_users_held(const struct gpu_users *users, const pid_t *processes, size_t n, bytes *ret)
+{
+        bytes sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                for (size_t j = 0; j < users->n; j++) {
+                        if ((pid_t)users->list[j].pid != processes[i])
+                                continue;
+                        if (users->list[j].usedGpuMemory == UINT64_MAX) /* not available */
+                                return false;
+                        sum += users->list[j].usedGpuMemory;
+                }
+        *ret = sum;
+        return true;
+}
+
+int gpu_users_total(struct gpu_users *users, const char *uuid, bytes *ret_used)
+{
+        nvmlDevice_t device;
+        nvmlMemory_t memory;
+
+        if (users->nvml.DeviceGetHandleByUUID(uuid, &device) != NVML_SUCCESS ||
+            users->nvml.DeviceGetMemoryInfo(device, &memory) != NVML_SUCCESS)
+                return -EIO;
+        *ret_used = memory.used;
         return 0;
 }
 

@@ -96,6 +96,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that the tenant never exceeds", NULL },
                 { "class", 0, flag_word, &run->class, "=latency|normal|batch",
                   "latency: served at once within its share; batch: yields to others", NULL },
+                { "job", 0, flag_text, &run->job, "NAME",
+                  "tenants of yours with the same job come on and go off together", NULL },
                 { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */
                   "take turns (default), share the device by MPS, or use a MIG instance", NULL },
                 { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",

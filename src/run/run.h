@@ -37,6 +37,7 @@ struct run {
         bool is_preload;       /* --preload: libsublet.so inside instead of supervision */
         const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
         const char *attach;    /* --attach; NULL: auto */
+        const char *job;       /* NULL: none */
         permille share;        /* 0: not given */
         permille cap;          /* 0: not given */
         const char *class, *mode;

@@ -42,7 +42,7 @@ static int path_of(const struct run *run, char path[static SOCKET_PATH], struct 
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->mode, has;
+        bool wants = run->share || run->cap || run->class || run->mode || run->job, has;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
@@ -51,12 +51,13 @@ int run_has_daemon(const struct run *run, bool *ret, struct err *err)
         has = access(path, F_OK) == 0;
         if (wants && run->is_alone)
                 return err_say(err, -EINVAL,
-                               "--share, --cap, --class and --mode need the daemon: leave --no-daemon out");
+                               "--share, --cap, --class, --job and --mode need the daemon: leave --no-daemon out");
         if (wants && !has)
-                return err_say(err, -ENOENT,
-                               "--share, --cap, --class and --mode need the daemon, and none is in %s: start it with "
-                               "'sublet daemon'",
-                               run->dir);
+                return err_say(
+                        err, -ENOENT,
+                        "--share, --cap, --class, --job and --mode need the daemon, and none is in %s: start it with "
+                        "'sublet daemon'",
+                        run->dir);
         *ret = has && !run->is_alone;
         if (!*ret && run->attach && !strcmp(run->attach, "required"))
                 return err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
@@ -111,6 +112,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
             !text_copy(request.managed, sizeof(request.managed), run->grant.managed) ||
             !text_copy(request.capabilities, sizeof(request.capabilities), run->grant.capabilities) ||
             !text_copy(request.mode, sizeof(request.mode), run->mode) ||
+            !text_copy(request.job, sizeof(request.job), run->job) ||
             !text_copy(request.attach, sizeof(request.attach), run->attach) ||
             !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||
             !text_copy(request.directory, sizeof(request.directory), run->directory))

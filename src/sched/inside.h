@@ -5,6 +5,7 @@
  *      sched.c     the daemon's side: adds, changes, reads and removes tenants
  *      thread.c    the thread's loop
  *      tally.c     attributes what the meter says
+ *      together.c  what all devices decide together
  *      orders.c    carries out what turns_next says
  *
  * All is under LOCK_SCHED, except the members below "thread", which only the thread uses.
@@ -20,10 +21,11 @@
 #include <pthread.h>
 
 enum {
-        SCHED_RECORDS = 4096, /* of the meter, read at once */
-        SCHED_TICKS = 21,     /* points of the past second, with both ends */
-        SCHED_EVENTS = 64,    /* in the queue */
-        SCHED_CONTEXTS = 128, /* of one tenant that the meter may name */
+        SCHED_RECORDS = 4096,   /* of the meter, read at once */
+        SCHED_TICKS = 21,       /* points of the past second, with both ends */
+        SCHED_EVENTS = 64,      /* in the queue */
+        SCHED_CONTEXTS = 128,   /* of one tenant that the meter may name */
+        SCHED_UNKNOWN_MAX = 64, /* processes that were reported and are not again */
 };
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
@@ -48,7 +50,7 @@ struct sched_channels {
 
 struct sched_entity {
         struct sched_entity *next; /* of sched->removed */
-        uint64_t id;
+        uint64_t id, gang;
         struct control_block *control;
         struct control_device *device; /* on the control block */
         permille share, cap;
@@ -95,6 +97,8 @@ struct sched {
         struct sched_entity *resident; /* NULL, while occupied: a context of no tenant */
         uint32_t context;
         nsec occupied_since;
+        uint32_t unknown[SCHED_UNKNOWN_MAX];
+        size_t n_unknown; /* ever */
 
         struct sched_device state;
         nsec busy_used, ticked_at; /* how long the device was occupied, ever */
@@ -114,6 +118,9 @@ struct sched {
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
+        struct turns_sign signs[TURNS_TENANTS_MAX];
+        struct turns_gang_order gang_orders[TURNS_TENANTS_MAX];
+        bool has_told;                /* of gangs, in the latest pass: together.c */
         struct control_channel *rows; /* room for those of a control block */
         struct gpu_channel *list;     /* room for those of one call */
         size_t list_room;

@@ -2,6 +2,8 @@
 /* The daemon's side of the scheduler: events, tenants, figures, start and stop. */
 #include "sched/inside.h"
 
+#include "sched/together.h"
+
 #include "base/cleanup.h"
 #include "base/err.h"
 
@@ -49,7 +51,7 @@ const char *sched_event_name(enum sched_event_kind kind)
         static const char *const names[SCHED_N_EVENTS] = {
                 [SCHED_METER_LOST] = "METER_LOST_RECORDS", [SCHED_NO_METER] = "NO_METER",
                 [SCHED_DEVICE_LOST] = "DEVICE_LOST",       [SCHED_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
-                [SCHED_SWITCHED] = "TENANT_SWITCHED",
+                [SCHED_SWITCHED] = "TENANT_SWITCHED",      [SCHED_UNKNOWN] = "UNKNOWN_CONTEXT",
         };
 
         return kind < SCHED_N_EVENTS ? names[kind] : "?";
@@ -57,6 +59,7 @@ const char *sched_event_name(enum sched_event_kind kind)
 
 void sched_device_lost(struct sched *sched)
 {
+        together_leave(sched); /* the gangs go on without it */
         LOCKED(&sched->lock);
 
         sched->state.is_lost = true;
@@ -97,6 +100,7 @@ static struct sched_entity *tenant_new(const struct sched *sched, const struct s
         if (!tenant)
                 return NULL;
         *tenant = (struct sched_entity){ .id = from->id,
+                                         .gang = from->gang,
                                          .control = from->control,
                                          .device = &from->control->devices[sched->state.device],
                                          .share = from->share,
@@ -300,6 +304,7 @@ static int open_device(struct sched *sched, unsigned int device)
         if (r < 0) {
                 sched_event_put(sched, SCHED_NO_METER, 0, r);
                 sched->settings.turns.policy = TURNS_POLICY_NONE;
+                sched->settings.together = NULL;
         }
         return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h). It reads the
- * meter, attributes what the meter says to tenants, asks turns_next for orders, and enables and disables channels
- * accordingly. The daemon's driver calls for GPU time happen here and nowhere else.
+ * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h), some of which
+ * the devices take together (sched/together.h). It reads the meter, attributes what the meter says to tenants, asks for
+ * orders, and enables and disables channels accordingly. The daemon's driver calls for GPU time happen here and nowhere
+ * else.
  *
  *      sched_start(backend, device, &settings, &sched, err);
  *      sched_add(sched, &tenant);       once its shim has handed its control block over
@@ -28,14 +29,17 @@
 
 struct err;
 struct sched;
+struct together;
 
 struct sched_settings {
         struct turns_settings turns;
-        nsec watch; /* period at which shims check for signs of work; 0: the default, negative: never */
+        struct together *together; /* borrowed; which gangs are on, for all devices. NULL: none are known */
+        nsec watch;                /* period at which shims check for signs of work; 0: the default, negative: never */
 };
 
 struct sched_tenant {
         uint64_t id;                   /* not 0, never reused */
+        uint64_t gang;                 /* the same for all that comes on together; 0: it is alone (turns/gangs.h) */
         struct control_block *control; /* borrowed until sched_remove; counting starts from its `used` */
         permille share, cap;
         enum turns_class class;
@@ -74,6 +78,7 @@ enum sched_event_kind {
         SCHED_DEVICE_LOST,
         SCHED_NOT_SWITCHED, /* channels could not be switched; detail: the driver's status. Once, until they can */
         SCHED_SWITCHED,     /* and now they can again */
+        SCHED_UNKNOWN, /* the meter names a context of no tenant; detail: process << 32 | context. Once a process */
         SCHED_N_EVENTS,
 };
 

@@ -105,6 +105,20 @@ static void kick_answered(struct sched_entity *tenant, nsec at)
                 tenant->kick_after *= 2;
 }
 
+/* The driver's own contexts have no process. */
+static void note_unknown(struct sched *sched, const struct meter_record *record)
+{
+        size_t n = sched->n_unknown < SCHED_UNKNOWN_MAX ? sched->n_unknown : SCHED_UNKNOWN_MAX;
+
+        if (record->pid == UINT32_MAX)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (sched->unknown[i] == record->pid)
+                        return;
+        sched->unknown[sched->n_unknown++ % SCHED_UNKNOWN_MAX] = record->pid;
+        sched_event_put(sched, SCHED_UNKNOWN, 0, (int64_t)((uint64_t)record->pid << 32 | record->context));
+}
+
 static void open_interval(struct sched *sched, const struct meter_record *record)
 {
         sched->is_occupied = true;
@@ -112,8 +126,10 @@ static void open_interval(struct sched *sched, const struct meter_record *record
         sched->context = record->context;
         sched->occupied_since = record->at;
         sched->state.n_switches++;
-        if (!sched->resident)
+        if (!sched->resident) {
+                note_unknown(sched, record);
                 return;
+        }
         sched->resident->started_at = sched->resident->resumed_at = record->at;
         sched->resident->n_turns++;
         kick_answered(sched->resident, record->at);

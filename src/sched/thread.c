@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread: reads the meter and the control blocks, asks turns_next, carries out the orders, sleeps. It sleeps until
- * turns_next wants the next call or until it is woken, and never longer than a tick, so that the figures stay fresh.
+ * The thread: reads the meter and the control blocks, asks together_decide, carries out the orders, sleeps. It sleeps
+ * until the next call is due or until it is woken, and never longer than a tick, so that the figures stay fresh.
  */
 #include "sched/inside.h"
+
+#include "sched/together.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -100,6 +102,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
         tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
+                                      .gang = tenant->gang,
                                       .share = tenant->share,
                                       .cap = tenant->cap,
                                       .class = tenant->class,
@@ -165,7 +168,7 @@ static nsec orders_decide(struct sched *sched, nsec now)
         nsec until;
 
         view.n_tenants = view_build(sched, now);
-        until = turns_next(sched->turns, &view, sched->orders);
+        until = together_decide(sched, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = sched->orders[i];
         if (now - sched->ticked_at >= SCHED_TICK)
@@ -227,6 +230,7 @@ void *sched_run(void *context)
                 else
                         sched_device_lost(sched);
         }
+        together_leave(sched);
         orders_end(sched);
         return NULL;
 }

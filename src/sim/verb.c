@@ -165,6 +165,8 @@ static int options_parse(int argc, char **argv, struct plan *plan, struct err *e
                 { "mem", 0, read_memory, &plan->machine.memory, NULL, NULL, NULL },
                 { "mig", 0, read_instances, plan, "SIZE,...", "device 0 is in MIG mode, with an instance of each size",
                   NULL },
+                { "nvlink", 0, flag_is, &plan->machine.has_nvlink, NULL,
+                  "the GPUs reach each other, and a fabric is up", NULL },
                 { "driver", 0, read_release, plan, "VERSION", "release of the simulated driver (" MACHINE_RELEASE ")",
                   NULL },
                 { "dir", 0, read_directory, plan, "DIR",

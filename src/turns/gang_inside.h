@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a struct gangs remembers; for gang_views.c (what devices tell, and what they are told), gang_demand.c (which gangs
- * want turns, and what they are owed) and gang_rounds.c (who is on).
+ * What a struct gangs remembers; for gang_views.c (what devices tell, and what they are told), gang_demand.c (which
+ * gangs want turns, and what they are owed) and gang_rounds.c (who is on).
  */
 #pragma once
 

@@ -86,6 +86,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "managed", request->managed);
         put_text(body, "capabilities", request->capabilities);
         put_text(body, "mode", request->mode);
+        put_text(body, "job", request->job);
         put_text(body, "command", request->command);
         put_text(body, "attach", request->attach);
         put_text(body, "sms", request->sms);
@@ -116,6 +117,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "managed", to->managed, sizeof(to->managed) },
                 { "capabilities", to->capabilities, sizeof(to->capabilities) },
                 { "mode", to->mode, sizeof(to->mode) },
+                { "job", to->job, sizeof(to->job) },
                 { "command", to->command, sizeof(to->command) },
                 { "attach", to->attach, sizeof(to->attach) },
                 { "sms", to->sms, sizeof(to->sms) },
@@ -221,7 +223,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s}",
+                         "s:s, s:s, s:s, s:s, s:s}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -229,8 +231,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
-                         enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms,
-                         "capabilities", capabilities_format(lease->capabilities, capabilities));
+                         enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms, "job",
+                         lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities));
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -326,6 +328,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_enforcement(body, &lease.enforcement) ||
             !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||
             !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
+            !copy_text(body, "job", lease.job, sizeof(lease.job)) ||
             !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;
         *ret = lease;

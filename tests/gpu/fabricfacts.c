@@ -82,7 +82,7 @@ static struct kit_outcome detach(const struct kit_rm *rm, uint32_t object, uint6
         return kit_rm_control(rm, object, DETACH, params, sizeof(params));
 }
 
-static void say(const char *name, struct kit_outcome outcome)
+static void say_status(const char *name, struct kit_outcome outcome)
 {
         printf(" %s=0x%llx", name, (unsigned long long)outcome.status);
 }
@@ -92,10 +92,10 @@ static void over(const struct kit_rm *rm, bool is_memory_first)
         unsigned char info[32] = { 0 };
 
         printf("over first=%s free=%llu", is_memory_first ? "memory" : "fabric", (unsigned long long)free_mib(rm));
-        say("memory", kit_rm_memory(rm, H, GIB));
+        say_status("memory", kit_rm_memory(rm, H, GIB));
         printf(" free=%llu", (unsigned long long)free_mib(rm));
-        say("fabric", fabric(rm, H + 0x100, GIB, 512 * MIB, 0, H));
-        say("info", kit_rm_control(rm, H + 0x100, GET_INFO, info, sizeof(info)));
+        say_status("fabric", fabric(rm, H + 0x100, GIB, 512 * MIB, 0, H));
+        say_status("info", kit_rm_control(rm, H + 0x100, GET_INFO, info, sizeof(info)));
         printf(" size_mib=%u free=%llu", kit_get32(info, 0) >> 20, (unsigned long long)free_mib(rm));
         (void)kit_rm_free(rm, is_memory_first ? KIT_DEVICE : KIT_SUBDEVICE, is_memory_first ? H : H + 0x100);
         printf(" one_freed=%llu", (unsigned long long)free_mib(rm));
@@ -108,15 +108,15 @@ static void flexible(const struct kit_rm *rm)
         unsigned char count[24] = { 0 };
 
         printf("flexible free=%llu", (unsigned long long)free_mib(rm));
-        say("fabric", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
-        say("memory", kit_rm_memory(rm, H, 64 * MIB));
-        say("attach", attach(rm, H + 0x100, H, 0, 64 * MIB));
+        say_status("fabric", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
+        say_status("memory", kit_rm_memory(rm, H, 64 * MIB));
+        say_status("attach", attach(rm, H + 0x100, H, 0, 64 * MIB));
         printf(" free=%llu", (unsigned long long)free_mib(rm));
         (void)kit_rm_free(rm, KIT_DEVICE, H);
         kit_put64(count, 8, 512 * MIB - 1);
-        say("count", kit_rm_control(rm, H + 0x100, COUNT, count, sizeof(count)));
+        say_status("count", kit_rm_control(rm, H + 0x100, COUNT, count, sizeof(count)));
         printf(" attached=%u memory_freed=%llu", kit_get32(count, 16) & 0xffff, (unsigned long long)free_mib(rm));
-        say("detach", detach(rm, H + 0x100, 0));
+        say_status("detach", detach(rm, H + 0x100, 0));
         (void)kit_rm_free(rm, KIT_SUBDEVICE, H + 0x100);
         printf(" both_freed=%llu\n", (unsigned long long)free_mib(rm));
 }
@@ -124,14 +124,14 @@ static void flexible(const struct kit_rm *rm)
 static void twice(const struct kit_rm *rm)
 {
         printf("twice");
-        say("fabric", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
-        say("memory", kit_rm_memory(rm, H, 64 * MIB));
-        say("attach", attach(rm, H + 0x100, H, 0, 64 * MIB));
-        say("again", attach(rm, H + 0x100, H, 0, 64 * MIB));
-        say("elsewhere", attach(rm, H + 0x100, H, 64 * MIB, 64 * MIB));
-        say("beyond", attach(rm, H + 0x100, H, 512 * MIB, 64 * MIB));
-        say("detach", detach(rm, H + 0x100, 0));
-        say("again", detach(rm, H + 0x100, 0));
+        say_status("fabric", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
+        say_status("memory", kit_rm_memory(rm, H, 64 * MIB));
+        say_status("attach", attach(rm, H + 0x100, H, 0, 64 * MIB));
+        say_status("again", attach(rm, H + 0x100, H, 0, 64 * MIB));
+        say_status("elsewhere", attach(rm, H + 0x100, H, 64 * MIB, 64 * MIB));
+        say_status("beyond", attach(rm, H + 0x100, H, 512 * MIB, 64 * MIB));
+        say_status("detach", detach(rm, H + 0x100, 0));
+        say_status("again", detach(rm, H + 0x100, 0));
         (void)kit_rm_free(rm, KIT_SUBDEVICE, H + 0x100);
         (void)kit_rm_free(rm, KIT_DEVICE, H);
         printf(" free=%llu\n", (unsigned long long)free_mib(rm));
@@ -143,12 +143,12 @@ static void foreign(const struct kit_rm *rm)
 
         kit_rm_open(&other);
         printf("foreign");
-        say("memory", kit_rm_memory(&other, H + 0x55, 512 * MIB));
-        say("over_another_clients", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, 0, H + 0x55));
-        say("over_nobodys", fabric(rm, H + 0x101, 512 * MIB, 512 * MIB, 0, H + 0x66));
-        say("over_nothing", fabric(rm, H + 0x102, 512 * MIB, 512 * MIB, 0, 0));
-        say("flexible", fabric(rm, H + 0x103, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
-        say("attach_another_clients", attach(rm, H + 0x103, H + 0x55, 0, 512 * MIB));
+        say_status("memory", kit_rm_memory(&other, H + 0x55, 512 * MIB));
+        say_status("over_another_clients", fabric(rm, H + 0x100, 512 * MIB, 512 * MIB, 0, H + 0x55));
+        say_status("over_nobodys", fabric(rm, H + 0x101, 512 * MIB, 512 * MIB, 0, H + 0x66));
+        say_status("over_nothing", fabric(rm, H + 0x102, 512 * MIB, 512 * MIB, 0, 0));
+        say_status("flexible", fabric(rm, H + 0x103, 512 * MIB, 512 * MIB, FLEXIBLE, 0));
+        say_status("attach_another_clients", attach(rm, H + 0x103, H + 0x55, 0, 512 * MIB));
         for (uint32_t i = 0; i < 4; i++)
                 (void)kit_rm_free(rm, KIT_SUBDEVICE, H + 0x100 + i);
         (void)kit_rm_free(&other, KIT_DEVICE, H + 0x55);
@@ -173,10 +173,10 @@ static void addresses(const struct kit_rm *rm)
                 }
         }
         printf("addresses largest_gib=%.1f", (double)low / (double)GIB);
-        say("half", fabric(rm, H + 0x100, low / 2 / (512 * MIB) * (512 * MIB), 512 * MIB, FLEXIBLE, 0));
+        say_status("half", fabric(rm, H + 0x100, low / 2 / (512 * MIB) * (512 * MIB), 512 * MIB, FLEXIBLE, 0));
         printf(" takes_mib=%llu", (unsigned long long)(before - free_mib(rm)));
-        say("second_half_and_more",
-            fabric(rm, H + 0x101, low / 2 / (512 * MIB) * (512 * MIB) + 2 * GIB, 512 * MIB, FLEXIBLE, 0));
+        say_status("second_half_and_more",
+                   fabric(rm, H + 0x101, low / 2 / (512 * MIB) * (512 * MIB) + 2 * GIB, 512 * MIB, FLEXIBLE, 0));
         (void)kit_rm_free(rm, KIT_SUBDEVICE, H + 0x100);
         (void)kit_rm_free(rm, KIT_SUBDEVICE, H + 0x101);
         printf(" free=%llu\n", (unsigned long long)free_mib(rm));
@@ -188,7 +188,7 @@ static void import(const struct kit_rm *rm)
 
         memset(params + 4, 0xa5, 32);
         printf("import");
-        say("nobodys", kit_rm_alloc(rm, rm->client, H + 0x100, IMPORT, params, sizeof(params)));
+        say_status("nobodys", kit_rm_alloc(rm, rm->client, H + 0x100, IMPORT, params, sizeof(params)));
         printf("\n");
 }
 

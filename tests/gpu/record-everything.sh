@@ -3,7 +3,7 @@
 # Records what libraries beside CUDA say to the driver: video, pictures, graphics, profilers, figures; and runs the same
 # programs as tenants, to see which still stop.
 #
-#       tests/gpu/record-everything.sh [SUBLET]         on a machine with a GPU; about two minutes
+#       [ONLY=REGEX] tests/gpu/record-everything.sh [SUBLET]    on a machine with a GPU; about two minutes
 #
 # The programs video, vulkan and gles, and the streams t.h264 and t.hevc, lie beside SUBLET: they need headers which
 # machines with a GPU seldom have. Leaves $OUT/everything.tar.gz (traces, outputs) and $OUT/everything.txt, and prints for
@@ -132,13 +132,15 @@ export NCCL_NVLS_ENABLE=0
 both() {
         local name=$1 limit=$2 status
         shift 2
+        [[ $name =~ ${ONLY:-.} ]] || return
         timeout -k 2 "$limit" env SUBLET_RECORD="$traces/$name" LD_PRELOAD="$work/record.so" "$@" > "$work/$name.out" 2>&1 < /dev/null
         status=$?
         echo "$name native status=$status: $(grep -v '^$' "$work/$name.out" | tail -2 | tr '\n' ' ' | cut -c1-200)"
         [ -x "$sublet" ] || return
-        timeout -k 2 "$limit" "$sublet" run --mem 12G --capabilities "${CAPABILITIES:-all,profile}" -- "$@" > "$work/$name.tenant" 2>&1 < /dev/null
-        echo "$name tenant status=$?: $(grep -E '=|supported|rror|vulkan|gles' "$work/$name.tenant" | grep -v UNKNOWN | tail -2 | tr '\n' ' ' | cut -c1-200)"
-        grep -oE 'UNKNOWN_[A-Z]+ .*' "$work/$name.tenant" | cut -c1-100 | sort | uniq -c | head -6
+        timeout -k 2 "$limit" "$sublet" run -v --mem 12G --capabilities "${CAPABILITIES:-all,profile}" -- \
+                env SUBLET_RECORD="$traces/tenant-$name" LD_PRELOAD="$work/record.so" "$@" > "$work/$name.tenant" 2>&1 < /dev/null
+        echo "$name tenant status=$?: $(grep -vE '^$|^sublet: |^=='  "$work/$name.tenant" | tail -2 | tr '\n' ' ' | cut -c1-200)"
+        grep -E '^sublet: .*: [A-Z_]+: ' "$work/$name.tenant" | cut -c1-150 | sort | uniq -c | head -6
 }
 {
 both start 20 "$work/families" start
@@ -155,6 +157,20 @@ both vulkan-export 20 "$kit/vulkan" export
 both vulkan-clear 20 "$kit/vulkan" clear 0.5
 both gles-draw 20 "$kit/gles" draw 0.5
 both gles-memory 20 "$kit/gles" memory 512
+both vulkan-sparse-free 30 "$kit/vulkan" sparse-free 1024
+# What a tenant of 4 GiB gets, by pieces, pictures, textures, and by what is freed while it is mapped.
+for what in "vulkan memory 64 16384" "vulkan memory 1 6144" "vulkan images 16384" "vulkan sparse 16384" \
+            "vulkan sparse-free 16384" "gles memory 8192" "video decoders 256"; do
+        # shellcheck disable=SC2086  # a program and its words
+        ( "$sublet" run --mem 4G --capabilities all -- "$kit"/$what > "$work/quota.out" 2>&1 < /dev/null; echo $? > "$work/code" ) &
+        most=0
+        while kill -0 $! 2> /dev/null; do
+                used=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -1)
+                [ "$used" -gt "$most" ] && most=$used
+        done
+        wait
+        echo "quota 4096 MiB: $what: card at most $most MiB, exit $(cat "$work/code"): $(grep -E 'got_mib|decoders|quota' "$work/quota.out" | tail -2 | tr '\n' ' ')"
+done
 both profile 60 python3 "$work/profiled.py"
 both libraries 60 python3 "$work/libraries.py"
 both load 20 python3 "$work/load.py"
@@ -185,10 +201,10 @@ def u32(data, at):
 
 
 known = collections.defaultdict(set)
-for m in re.finditer(r"^RULE\(\s*(\w+),\s*(0x[0-9a-f]+)", open(sys.argv[2]).read(), re.M):
+for m in re.finditer(r"^RULE(?:_OF)?\((?:\s*[A-Z_| ]+,)??\s*(\w+),\s*(0x[0-9a-f]+)", open(sys.argv[2]).read(), re.M):
     known[m[1]].add(int(m[2], 16))
 programs = collections.defaultdict(lambda: collections.defaultdict(list))
-for name in sorted(os.listdir(sys.argv[1])):
+for name in sorted(n for n in os.listdir(sys.argv[1]) if not n.startswith("tenant-")):
     program = name.rsplit(".", 1)[0]
     nodes = {}
     for line in open(os.path.join(sys.argv[1], name), errors="replace"):

@@ -34,18 +34,19 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
-        return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I}",
-                         "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
-                         device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
-                         (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
-                         (json_int_t)held, "share_permille",
-                         (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
-                         (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
-                         turns_policy_name(daemon->settings.turns.policy), "mode",
-                         tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
-                         "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter,
-                         "switches", (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost,
-                         "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index));
+        return json_pack(
+                "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, s:I}",
+                "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
+                device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
+                (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes", (json_int_t)held,
+                "share_permille", (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
+                (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
+                turns_policy_name(daemon->settings.turns.policy), "mode",
+                tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
+                "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter, "switches",
+                (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost, "tenants",
+                (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
+                (json_int_t)device->balance.unexplained);
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)

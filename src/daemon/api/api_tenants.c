@@ -35,7 +35,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 device_read(&daemon->devices[i]);
                 (void)json_array_append_new(devices, device_json(tenant, &daemon->devices[i]));
         }
-        return json_pack("{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?}",
+        return json_pack("{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
+                         "s:s?}",
                          "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                          (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                          "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -49,7 +50,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                          (json_int_t)tenant->lease.host, "host_held_bytes",
                          (json_int_t)(tenant->control ? tenant->control->host_held : 0), "container",
                          message_container_new(&tenant->lease.container), "devices", devices, "sms",
-                         tenant->lease.sms[0] ? tenant->lease.sms : NULL);
+                         tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job",
+                         tenant->lease.job[0] ? tenant->lease.job : NULL);
 }
 
 /* The entry of one device in an ended tenant's report. */

@@ -106,6 +106,12 @@ static double device_busy(const struct daemon *daemon, const struct device *devi
         return device->scheduled.busy / 1000.0;
 }
 
+static double device_unexplained(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return (double)device->balance.unexplained;
+}
+
 static double device_switches(const struct daemon *daemon, const struct device *device)
 {
         (void)daemon;
@@ -130,6 +136,9 @@ static const struct device_family {
 } device_families[] = {
         { "sublet_device_memory_bytes", "gauge", "Memory of the device.", device_memory },
         { "sublet_device_memory_leased_bytes", "gauge", "Sum of its tenants' quotas.", device_leased },
+        { "sublet_device_memory_unexplained_bytes", "gauge",
+          "The driver's total less what tenants and programs beside Sublet hold and what was there before.",
+          device_unexplained },
         { "sublet_device_share_ratio", "gauge", "Sum of the shares that were asked for.", device_share },
         { "sublet_device_busy_ratio", "gauge", "Part of the latest second in which somebody was on the device.",
           device_busy },
@@ -203,6 +212,15 @@ static void write_containers(FILE *to, const struct daemon *daemon, const struct
         }
 }
 
+static void write_jobs(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        metrics_head(to, "sublet_tenant_job_info", "gauge", "Which job a tenant is a part of; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->lease.job[0] && api_sees(request, t))
+                        metrics_value(to, "sublet_tenant_job_info", 1, "tenant", t->lease.tenant, "job", t->lease.job,
+                                      NULL);
+}
+
 static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         size_t n = 0;
@@ -235,6 +253,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
                 write_devices(to, daemon, &device_families[i]);
         write_containers(to, daemon, request);
+        write_jobs(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);
         api_text(ret, METRICS_TYPE, text, size);

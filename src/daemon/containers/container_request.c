@@ -46,6 +46,7 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if ((r = parse_percent(asked->share, "share", 0, &to->share, err)) < 0 ||
             (r = parse_percent(asked->cap, "cap", TURNS_WHOLE, &to->cap, err)) < 0)
                 return r;
+        (void)snprintf(to->job, sizeof(to->job), "%s", asked->job);
         if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
                 return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
@@ -78,11 +79,10 @@ static void name_tenant(const struct oci_container *container, struct message_re
 static int request_of_annotations(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         if (asked->unknown[0])
-                return err_say(
-                        err, -EINVAL,
-                        "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode and capabilities "
-                        "(docs/containers.md)",
-                        asked->unknown);
+                return err_say(err, -EINVAL,
+                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode, job and "
+                               "capabilities (docs/containers.md)",
+                               asked->unknown);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])

@@ -85,6 +85,14 @@ static int check_mode(const char *mode, struct err *err)
                        "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
 }
 
+static int check_job(const struct message_request *request, struct err *err)
+{
+        if (!request->job[0] || tenants_name_is_good(request->job))
+                return 0;
+        return err_say(err, -EINVAL, "job '%s': 1 to 63 letters, digits, '.', '_' and '-', the first a letter or digit",
+                       request->job);
+}
+
 static int check_sms(const struct daemon *daemon, const struct message_request *request, struct err *err)
 {
         unsigned int branch = daemon->backend.layout.version.branch;
@@ -161,7 +169,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
 
         shims_settle(daemon);
         if ((r = check_mode(request->mode, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
-            (r = check_sms(daemon, request, err)) < 0)
+            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0)
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)
                 return r;
@@ -170,6 +178,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
         (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
+        (void)snprintf(lease.job, sizeof(lease.job), "%s", request->job);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)

@@ -25,6 +25,7 @@
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "daemon/state/allocations.h"
+#include "daemon/state/balance.h"
 #include "daemon/state/mps.h"
 #include "sched/sched.h"
 #include "daemon/state/tenants.h"
@@ -62,6 +63,7 @@ struct device {
         unsigned int n_instances;
         struct loop_source source; /* its events */
         bool is_lost;
+        struct balance balance; /* its total against the books */
 
         struct sched_device scheduled; /* device_read */
         struct sched_row rows[TURNS_TENANTS_MAX];
@@ -92,6 +94,7 @@ struct daemon {
         struct lease machine; /* the table of devices, none granted */
         struct device devices[LEASE_DEVICES_MAX];
         unsigned int n_devices;
+        struct together *together; /* which gangs are on; shared by the schedulers of all devices */
         struct tenants tenants;
         struct allocations allocations;
 

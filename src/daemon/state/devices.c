@@ -58,8 +58,10 @@ void daemon_schedule(struct daemon *daemon, struct tenant *tenant)
         /* One client of an MPS server cannot be disabled alone; a MIG instance is its tenant's own. */
         if (message_lease_is_spatial(&tenant->lease) || message_lease_is_mig(&tenant->lease))
                 return;
+        tenant->gang = tenants_gang(&daemon->tenants, tenant);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct sched_tenant row = { .id = tenant->lease.id,
+                                            .gang = tenant->gang,
                                             .control = tenant->control,
                                             .share = tenant->share,
                                             .cap = tenant->lease.cap,

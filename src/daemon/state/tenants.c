@@ -222,6 +222,25 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
         return 0;
 }
 
+static bool is_same_job(const struct tenant *a, const struct tenant *b)
+{
+        return a->lease.owner == b->lease.owner && !strcmp(a->lease.job, b->lease.job) &&
+               !strcmp(a->lease.container.namespace, b->lease.container.namespace);
+}
+
+/* Those of a job that are there already have its number, whoever of them came first. */
+uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant)
+{
+        unsigned int n = 0;
+
+        for (const struct tenant *t = tenants->first; t && tenant->lease.job[0]; t = t->next)
+                if (t != tenant && t->gang && is_same_job(t, tenant))
+                        return t->gang;
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                n += tenant->lease.devices[i].is_granted;
+        return n > 1 || tenant->lease.job[0] ? tenant->lease.id : 0;
+}
+
 void tenants_take(struct tenants *tenants, struct tenant *tenant)
 {
         struct tenant **at = &tenants->first;

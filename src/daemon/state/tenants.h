@@ -67,6 +67,7 @@ struct tenant {
         char *report;                          /* that came with it; JSON */
 
         permille share;               /* effective, on all its devices */
+        uint64_t gang;                /* of the scheduler: it comes on with all that have the same; 0: alone */
         uint64_t set_asked, set_done; /* serials of "set" */
         char set_text[200];           /* the shim's answer to set_done; "": done */
         struct tenant_counted counted[LEASE_DEVICES_MAX];
@@ -127,6 +128,9 @@ struct tenant *tenants_find_id(const struct tenants *tenants, uint64_t id);
 struct tenant *tenants_find_container(const struct tenants *tenants, const char *pod, const char *container);
 struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *id); /* by its container's id */
 struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim);
+
+/* Of a tenant that is about to be scheduled: the gang of its job, or its own if it has several devices; 0: none. */
+uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant);
 
 /* Sets the effective shares. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);

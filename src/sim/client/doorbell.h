@@ -20,6 +20,10 @@
  * A launch of duration 0 is a fence, an event record or a marker: it takes no time on the device
  * but waits for its turn.
  *
+ * Meetings. A launch with n_meeting waits on its device for the launches of n_meeting - 1 other channels under the
+ * same name, and ends with them, `duration` after all of them were on together: the k-th launch of a channel under a
+ * name is a member of the k-th meeting of that name.
+ *
  * Memory. The bytes of a memory object are a sparse memfd that lives as long as the memory: every
  * holder (dups, imports, other processes) gets the same one. When the last reference goes, its pages
  * are freed even where they are still mapped, and read as zeros.
@@ -48,7 +52,9 @@ struct sim_gpu {
         uint64_t semaphore_offset;
         uint64_t duration; /* LAUNCH: ns that it needs on a device of its own */
         uint64_t value;
-        uint64_t timeout; /* FENCE: ns; 0 polls, SIM_FOREVER waits */
+        uint64_t meeting;             /* LAUNCH: the name of what it waits for, any number */
+        uint32_t n_meeting, reserved; /* how many wait for each other; 0: none */
+        uint64_t timeout;             /* FENCE: ns; 0 polls, SIM_FOREVER waits */
 };
 
 /*

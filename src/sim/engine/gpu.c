@@ -45,8 +45,9 @@ static bool is_ready(void *context, const struct run_work *run)
         return !object || !object->channel || object->channel->error || object->channel->reached >= work->after_value;
 }
 
-static void work_free(struct work *work)
+static void work_free(struct machine *machine, struct work *work)
 {
+        meeting_leave(machine, work);
         mem_unref(work->semaphore);
         free(work);
 }
@@ -94,12 +95,12 @@ static void run_done(void *context, struct run_queue *queue, struct run_work *ru
 {
         struct channel *channel = CONTAINER(queue, struct channel, run);
         struct work *work = CONTAINER(run, struct work, run);
+        struct gpu *gpu = context;
 
-        (void)context;
         if (work->value > channel->reached)
                 channel->reached = work->value;
         semaphore_write(work, at);
-        work_free(work);
+        work_free(gpu->machine, work);
         waiters_wake(channel, at);
 }
 
@@ -296,7 +297,7 @@ void channel_unref(struct channel *channel)
         now = channel->group->gpu->machine->now;
         for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run; run = next) {
                 next = run->next;
-                work_free(CONTAINER(run, struct work, run));
+                work_free(channel->group->gpu->machine, CONTAINER(run, struct work, run));
         }
         if (!channel->error)
                 channel->error = -ENOENT;
@@ -338,6 +339,16 @@ static int semaphore_find(struct client *client, const struct sim_gpu *gpu, stru
         return 0;
 }
 
+/* How long the device is to be busy with it; a member of a meeting spins until that is over. */
+static nsec duration_of(struct machine *machine, struct channel *channel, struct work *work, const struct sim_gpu *gpu)
+{
+        nsec duration = gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration;
+
+        if (!gpu->n_meeting || meeting_join(machine, channel, work, gpu->meeting, gpu->n_meeting, duration) < 0)
+                return duration;
+        return INT64_MAX / 4;
+}
+
 static void work_submit(struct machine *machine, struct client *client, struct channel *channel,
                         const struct sim_gpu *gpu)
 {
@@ -358,8 +369,7 @@ static void work_submit(struct machine *machine, struct client *client, struct c
         work->after_channel = gpu->after_channel;
         work->after_value = gpu->after_value;
         ring_put(channel);
-        runlist_submit(&channel->run, &work->run, gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration,
-                       machine->now);
+        runlist_submit(&channel->run, &work->run, duration_of(machine, channel, work, gpu), machine->now);
 }
 
 static int fence_wait(struct machine *machine, struct request *request, struct channel *channel,

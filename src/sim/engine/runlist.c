@@ -161,6 +161,13 @@ void runlist_advance(struct runlist *list, nsec now)
                 list->now = now;
 }
 
+const struct run_work *runlist_running(const struct runlist *list)
+{
+        const struct run_queue *queue = list->current && !list->is_stuck ? queue_next(list->current) : NULL;
+
+        return queue ? queue->head : NULL;
+}
+
 nsec runlist_next(const struct runlist *list)
 {
         const struct run_queue *queue = list->current ? queue_next(list->current) : NULL;

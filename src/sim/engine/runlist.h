@@ -95,5 +95,8 @@ void runlist_preempt(struct run_group *group, nsec now); /* its slice is over, i
 
 void runlist_advance(struct runlist *list, nsec now);
 
+/* What the engine works on at list->now; NULL: nothing, or a switch is under way. */
+const struct run_work *runlist_running(const struct runlist *list);
+
 /* When something will happen without another call: at or after list->now, or RUN_NEVER. */
 nsec runlist_next(const struct runlist *list);

@@ -18,6 +18,7 @@ enum {
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
         CLASS_DISPLAY = 0x73,
+        CLASS_FABRIC = 0xf8,
         CLASS_GPU_INSTANCE = 0xc637,
         CLASS_COMPUTE_INSTANCE = 0xc638,
         CLASS_ADDRESS_SPACE = 0x90f1,
@@ -150,6 +151,8 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
         case CLASS_GPU_INSTANCE:
         case CLASS_COMPUTE_INSTANCE:
                 return instance_alloc(machine, object, params);
+        case CLASS_FABRIC:
+                return fabric_alloc(machine, object, params);
         case CLASS_DISPLAY:
                 return RM_STATUS_NOT_SUPPORTED; /* a device without one */
         default:

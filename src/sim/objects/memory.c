@@ -68,6 +68,8 @@ void mem_unref(struct memory *memory)
                 return;
         if (memory->gpu)
                 heap_give(&memory->gpu->heap, memory->taken);
+        fabric_free(memory->fabric);
+        mem_unref(memory->below);
         if (memory->is_page)
                 LIST_REMOVE_BY(&memory->gpu->pages, memory, next_page);
         if (memory->fd >= 0) {
@@ -102,6 +104,8 @@ int mem_fd(struct memory *memory)
 {
         _cleanup_(closep) int fd = -1;
 
+        if (memory->below)
+                return mem_fd(memory->below);
         if (memory->fd < 0) {
                 fd = memfd_create("nvidia", MFD_CLOEXEC);
                 if (fd < 0 || ftruncate(fd, (off_t)memory->size) < 0)

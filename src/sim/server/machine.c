@@ -86,6 +86,7 @@ void machine_done(struct machine *machine)
         (void)answer_late(machine);
         channel_switches_done(machine);
         handles_done(&machine->handles);
+        meetings_done(machine);
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                 records_done(&machine->gpus[i]);
         map_done(&machine->files);
@@ -93,7 +94,9 @@ void machine_done(struct machine *machine)
 
 nsec machine_advance(struct machine *machine)
 {
-        nsec next = channel_switches_advance(machine), due;
+        nsec next = meetings_advance(machine), due = channel_switches_advance(machine);
+
+        next = due < next ? due : next;
 
         for (unsigned int i = 0; i < machine->options.n_gpus; i++) {
                 due = gpu_advance(&machine->gpus[i]);

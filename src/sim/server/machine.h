@@ -9,10 +9,12 @@
  *      server/files.c      the directory of a machine
  *      objects/alloc.c     what an allocation of each class makes; free, dup, share
  *      objects/memory.c    memory objects, their bytes, the heap's own calls
+ *      objects/fabric.c    addresses of an NVLink fabric
  *      objects/exports.c   memory that a descriptor carries to other processes
  *      objects/uvm.c       VA spaces, external and managed ranges
  *      methods/            what objects answer to controls
  *      engine/gpu.c        devices: groups, channels, launches, fences
+ *      engine/meetings.c   work of several devices that waits for each other
  *      engine/ring.c       positions of channels' rings
  *      engine/breakage.c   faults of a device
  *      engine/records.c    context-switch records
@@ -41,6 +43,7 @@ enum {
         GPUS_MAX = 32,
         ENGINES = 2, /* run lists of a device: graphics and compute; all copy engines together */
         INSTANCES_MAX = 7,
+        MEETING_MAX = GPUS_MAX, /* ranks */
 };
 
 /* Results that only the simulator gives. Source: nvstatuscodes.h. */
@@ -67,6 +70,8 @@ struct memory {
         uint32_t attr, attr2;
         bool is_page;             /* the page of live figures, class 0xde; takes nothing */
         struct memory *next_page; /* of the same device */
+        struct memory *below;     /* fabric memory: what it is made over, which it holds; NULL: none */
+        struct fabric *fabric;    /* of fabric memory; else NULL */
 };
 
 /* A struct file of the driver: one connection. */
@@ -103,7 +108,8 @@ struct gpu {
         uint64_t n_switches, n_switches_lost; /* there; since the latest of them */
         nsec deliver_at;                      /* the next delivery, if there are any */
         struct memory *pages;
-        bytes shown; /* the free memory that the pages show */
+        bytes shown;     /* the free memory that the pages show */
+        bytes addresses; /* of the fabric, in use */
         bool is_lost;
 };
 
@@ -137,6 +143,7 @@ struct work {
         struct run_work run;
         uint64_t value;
         struct memory *semaphore;
+        struct meeting *meeting; /* NULL: it waits for no other device */
         uint64_t semaphore_offset;
         uint32_t after_client, after_channel;
         uint64_t after_value;
@@ -177,6 +184,7 @@ struct machine_options {
         bytes instances
                 [INSTANCES_MAX];  /* MIG instances of device 0, by their memory; number i has GPU instance id i + 1 */
         unsigned int n_instances; /* 0: MIG mode is off */
+        bool has_nvlink;          /* the devices reach each other, and a fabric is up */
 };
 
 #define MACHINE_RELEASE "580.159.04"
@@ -193,6 +201,8 @@ struct machine {
         uint64_t n_range_groups;
         struct late_answer *late_answers;
         struct channel_switch *channel_switches; /* the soonest first */
+        struct meeting *meetings;                /* the oldest first */
+        nsec met_at;                             /* up to when they have passed time */
 };
 
 /* ---- one request --------------------------------------------------------------------------- */
@@ -312,6 +322,11 @@ uint32_t mem_map(struct request *request);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
+/* ---- fabric.c ------------------------------------------------------------------------------ */
+
+uint32_t fabric_alloc(const struct machine *machine, struct object *object, const struct part *params);
+void fabric_free(struct fabric *fabric);
+
 /* ---- exports.c ----------------------------------------------------------------------------- */
 
 void exports_free(struct exports *exports);
@@ -346,6 +361,15 @@ void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
 void waiters_wake(struct channel *channel, nsec now); /* those whose value is reached, or whose time is over */
+
+/* ---- meetings.c ---------------------------------------------------------------------------- */
+
+/* The work, not yet submitted, needs `duration` together with n - 1 others of that name. 0; -EINVAL; -ENOMEM. */
+int meeting_join(struct machine *machine, struct channel *channel, struct work *work, uint64_t name, uint32_t n,
+                 nsec duration);
+void meeting_leave(struct machine *machine, struct work *work);
+nsec meetings_advance(struct machine *machine); /* when it is to be called next, or RUN_NEVER */
+void meetings_done(struct machine *machine);
 
 /* ---- ring.c -------------------------------------------------------------------------------- */
 

@@ -65,6 +65,27 @@ told() { "$sublet" events | grep -c "$1"; }
         "$sublet" explain LIBRARY_NOT_LOADED | grep -q -- --attach=required
 }
 
+@test "memory that no book and no listed program explains is an event, and memory of a listed one is none" {
+        sublet=$node daemon_start
+        lodger chat --mem 4G -- "$plain/tests/gpu/gpu-share" give "$machine/chat-memory" 2048
+        wait_for computes chat
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$plain/tests/gpu/gpu-share" give "$machine/memory" 3072 < /dev/null > /dev/null 2>&1 3>&- &
+        native=$!
+        wait_for says "STRANGER.*process $native,"
+        sleep 4.5 # longer than a finding takes
+        [ "$(told UNEXPLAINED_MEMORY)" -eq 0 ]
+        kill -9 "$native"
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$raw" --max 3072 --hold 60 < /dev/null > /dev/null 2>&1 3>&- & # no context: NVML does not list it
+        native=$!
+        wait_for says "UNEXPLAINED_MEMORY"
+        [ "$(curl -sS --max-time 10 --unix-socket "$SUBLET_DIR/sublet.sock" http://sublet/v1/devices |
+                jq '.[0].unexplained_bytes / 1048576 | floor')" -ge 3000 ]
+        sleep 2.5
+        [ "$(told UNEXPLAINED_MEMORY)" -eq 1 ]
+}
+
 @test "what --strangers takes is report and stop" {
         run "$sublet" daemon --strangers=shoot
         one_line_and_2 "report or stop" || [[ $output == *"report or stop"* && $status -eq 2 ]]

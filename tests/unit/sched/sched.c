@@ -53,6 +53,36 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         return view->now + script.every;
 }
 
+/* Without gangs only turns_next is called. */
+void turns_look(struct turns *turns, const struct turns_view *view, struct turns_sign *ret_signs)
+{
+        (void)turns, (void)view, (void)ret_signs;
+        abort();
+}
+
+nsec turns_decide(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *gangs,
+                  struct turns_order *ret_orders)
+{
+        (void)turns, (void)view, (void)gangs, (void)ret_orders;
+        abort();
+}
+
+bool turns_rest(const struct turns *turns, nsec *ret_always_on)
+{
+        (void)turns, (void)ret_always_on;
+        abort();
+}
+
+enum turns_policy turns_policy_in_force(const struct turns_settings *settings)
+{
+        return settings->policy;
+}
+
+nsec turns_period(const struct turns_settings *settings)
+{
+        return settings->period;
+}
+
 static void order(struct sched *sched, uint64_t id, bool is_disabled)
 {
         _Atomic uint64_t n;
@@ -166,6 +196,34 @@ static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
         fake_tenant_end(&b);
+}
+
+static void a_context_of_no_tenant_is_an_event_once(void **state)
+{
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct sched_event events[4];
+        struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
+        struct fake_tenant a, other;
+
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&other, rig, 2);
+        join(sched, &a);
+        order(sched, 1, false);
+        launch(&other, 20000);
+        launch(&a, 20000);
+        assert_int_equal(poll(&poll_fd, 1, 3000), 1);
+        assert_int_equal(sched_events(sched, events, 4), 1);
+        assert_int_equal(events[0].kind, SCHED_UNKNOWN);
+        assert_int_equal(events[0].detail >> 32, getpid());
+        assert_int_equal((uint32_t)events[0].detail, other.cid);
+        assert_int_equal(finish(&other, 1000), 0);
+        assert_int_equal(finish(&a, 1000), 0);
+        (void)usleep(20000);
+        assert_int_equal(sched_events(sched, events, 4), 0); /* they took turns, many times */
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+        fake_tenant_end(&other);
 }
 
 static void running_work_is_preempted(void **state)
@@ -460,6 +518,7 @@ int main(void)
                 RIG_TEST(time_is_attributed_to_the_right_tenant),
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
+                RIG_TEST(a_context_of_no_tenant_is_an_event_once),
                 RIG_TEST(running_work_is_preempted),
                 RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
                 RIG_TEST(the_control_block_of_a_dead_daemon_is_continued),

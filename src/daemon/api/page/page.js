@@ -97,7 +97,7 @@ function tenantRow(row) {
         return element('tr', {}, name, td('n', row.index), td('', row.class), element('td', {}, timeCell(row)), td('n', percent(row.share_permille)),
                 td('n', row.cap_permille && row.cap_permille < 1000 ? percent(row.cap_permille) : '–'), element('td', {}, memoryCell(row)),
                 td(`n ${row.refused ? 'warn' : ''}`, number(row.refused, 0)), td(row.waiting ? 'warn' : '', row.waiting ? 'waits' : ''),
-                Object.assign(td('command', row.command || ''), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
+                Object.assign(td('command', row.command || ''), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
 }
 
 function rowsOf(tenants) {

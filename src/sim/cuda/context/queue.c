@@ -106,7 +106,8 @@ CUresult mark_wait(struct mark mark)
 }
 
 /* One launch; `after` may be reached already. slot 0: the queue's own. */
-static CUresult queue_send(struct queue *queue, uint64_t duration, struct mark after, uint32_t slot)
+static CUresult queue_send_to(struct queue *queue, uint64_t duration, struct mark after, uint32_t slot,
+                              const struct meets *meets)
 {
         CUcontext context = queue->context;
         struct sim_gpu launch = {
@@ -114,6 +115,8 @@ static CUresult queue_send(struct queue *queue, uint64_t duration, struct mark a
                 .client = library.nv.client,
                 .object = queue->channel,
                 .duration = duration,
+                .meeting = meets->name,
+                .n_meeting = meets->n,
                 .value = queue->sent + 1,
                 .semaphore = start_handle(&context->device->start, &context->start, OBJECT_SEMAPHORES),
                 .semaphore_offset = (uint64_t)(slot ? slot : queue->slot) * SEMAPHORE_SIZE,
@@ -130,6 +133,11 @@ static CUresult queue_send(struct queue *queue, uint64_t duration, struct mark a
                 return context_fail(context, r);
         queue->sent++;
         return CUDA_SUCCESS;
+}
+
+static CUresult queue_send(struct queue *queue, uint64_t duration, struct mark after, uint32_t slot)
+{
+        return queue_send_to(queue, duration, after, slot, &(struct meets){ 0 });
 }
 
 CUresult stream_depend(CUstream stream, struct mark mark)
@@ -185,5 +193,16 @@ CUresult stream_send(CUstream stream, struct queue *queue, uint64_t duration, ui
                 r = queue_send(queue, 0, (struct mark){ 0 }, 0);
         if (r == CUDA_SUCCESS)
                 stream->last = (struct mark){ queue, queue->sent };
+        return r;
+}
+
+CUresult stream_meet(CUstream stream, uint64_t duration, const struct meets *meets)
+{
+        CUresult r = order_with_legacy(stream);
+
+        if (r == CUDA_SUCCESS)
+                r = queue_send_to(stream->queue, duration, stream->last, 0, meets);
+        if (r == CUDA_SUCCESS)
+                stream->last = (struct mark){ stream->queue, stream->queue->sent };
         return r;
 }

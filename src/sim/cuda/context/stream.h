@@ -112,6 +112,13 @@ CUresult stream_wait(CUstream stream); /* until all of it is done */
 CUresult stream_send(CUstream stream, struct queue *queue, uint64_t duration, uint32_t slot);
 CUresult stream_depend(CUstream stream, struct mark mark);
 
+/* The same, to the stream's own queue, for work that waits for n - 1 others of that name (sim/client/doorbell.h). */
+struct meets {
+        uint64_t name;
+        uint32_t n; /* 0: for none */
+};
+CUresult stream_meet(CUstream stream, uint64_t duration, const struct meets *meets);
+
 enum {
         SLOT_EVENTS = 64, /* slots below are the queues' */
         SLOTS = 65536,

@@ -82,6 +82,20 @@ static uint64_t cost_burn(const struct op *op, uint64_t multiprocessors)
         return LAUNCH_NS + (uint64_t)((double)(waves * rounds) * round);
 }
 
+/* all_reduce(name, ranks, ns): the time that it takes once all ranks are there. */
+static uint64_t cost_meeting(const struct op *op, uint64_t multiprocessors)
+{
+        (void)multiprocessors;
+        return LAUNCH_NS + param(op, 2);
+}
+
+struct meets kernel_meets(const struct op *op)
+{
+        if (op->kernel.function->kernel->cost != cost_meeting)
+                return (struct meets){ 0 };
+        return (struct meets){ param(op, 0), (uint32_t)param(op, 1) };
+}
+
 /* ---- work ---------------------------------------------------------------------------------- */
 
 /* Calls each(words, n, index of the first, argument) for every piece of u32 p[n]. */

@@ -33,6 +33,7 @@ struct kernel {
 };
 
 const struct kernel *kernel_named(const char *name);                 /* never NULL: unknown ones do nothing */
+struct meets kernel_meets(const struct op *op);                      /* n 0: it waits for no other device */
 uint64_t kernel_cost(const struct op *op, uint32_t multiprocessors); /* 0: all of the device's */
 
 /* Reads all entries of PTX text. CUDA_ERROR_INVALID_PTX; nothing is left then. */

@@ -46,7 +46,9 @@ void op_done(struct op *op)
 static CUresult run_kernel(CUstream stream, const struct op *op)
 {
         const struct kernel *kernel = op->kernel.function->kernel;
-        CUresult r = stream_send(stream, stream->queue, kernel_cost(op, stream->green ? stream->green->count : 0), 0);
+        uint64_t cost = kernel_cost(op, stream->green ? stream->green->count : 0);
+        struct meets meets = kernel_meets(op);
+        CUresult r = meets.n ? stream_meet(stream, cost, &meets) : stream_send(stream, stream->queue, cost, 0);
 
         if (r != CUDA_SUCCESS || !kernel->work)
                 return r;
