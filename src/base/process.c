@@ -72,3 +72,17 @@ bool process_beside(const char *relative, char *ret, size_t size)
         n = snprintf(ret, size, "%s/%s", self, relative);
         return n > 0 && (size_t)n < size && access(ret, R_OK) == 0;
 }
+
+bool process_line(FILE *list, char *line, size_t size)
+{
+        size_t n = 0;
+        int c = getc_unlocked(list);
+
+        if (c == EOF)
+                return false;
+        for (; c != EOF && c != '\n'; c = getc_unlocked(list))
+                if (n < size - 1)
+                        line[n++] = (char)c;
+        line[n] = '\0';
+        return true;
+}

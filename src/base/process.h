@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Whether a thread of it has not ended; a main thread that has ended alone does not count. False: it has gone. */
@@ -13,3 +14,7 @@ pid_t process_parent(pid_t process); /* -1: it has gone */
 
 /* The path of a file that is given relative to the directory of this program. False: it cannot be read. */
 bool process_beside(const char *relative, char *ret, size_t size);
+
+/* The next line of a list of /proc. Whoever made the process chooses how long it is: what has no room is left out, and
+ * is never taken for a line of its own. False: there is none. */
+bool process_line(FILE *list, char *line, size_t size);

@@ -64,20 +64,18 @@ struct unmanaged {
 /* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
 static bool has_mapped(pid_t process, const struct stat *file)
 {
-        _cleanup_(freep) char *line = NULL; /* of any length: a piece of one could look like another */
-        char path[64], device[32];
+        char path[64], line[512];
         unsigned long long inode;
         bool is_there = false;
-        size_t room = 0;
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
         list = fopen(path, "re");
-        while (list && !is_there && getline(&line, &room, list) > 0) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
-                is_there = sscanf(line, "%*s %*s %*s %31s %llu", device, &inode) == 2 && inode == file->st_ino &&
-                           sscanf(device, "%x:%x", &high, &low) == 2 && makedev(high, low) == file->st_dev;
+                is_there = sscanf(line, "%*s %*s %*s %x:%x %llu", &high, &low, &inode) == 3 && inode == file->st_ino &&
+                           makedev(high, low) == file->st_dev;
         }
         if (list)
                 (void)fclose(list);
@@ -103,16 +101,14 @@ static bool ends_with(const char *text, const char *end)
  * file system of its own, which could block us for ever. */
 static bool has_mounted(pid_t process, const char *directory)
 {
-        _cleanup_(freep) char *line = NULL;
-        char path[64], device[32], root[512], point[512];
+        char path[64], line[2048], device[32], root[512], point[512];
         bool is_there = false;
         struct stat ours;
-        size_t room = 0;
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
         list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
-        while (list && !is_there && getline(&line, &room, list) > 0) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&

@@ -134,6 +134,8 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_DUP] = serve_dup,       [GATE_EXPORT] = serve_export,   [GATE_IMPORT] = serve_import,
         [GATE_SPACE] = serve_space,   [GATE_HOLD] = serve_hold,       [GATE_RELEASE] = serve_release,
         [GATE_RANGE] = serve_range,   [GATE_POOL] = serve_range,      [GATE_SCHEDULE] = serve_schedule,
+        [GATE_PLAIN] = serve_range,   [GATE_NOTHING] = serve_nothing, [GATE_RETAIN] = serve_retain,
+        [GATE_LET_GO] = serve_let_go, [GATE_MAP] = serve_map,         [GATE_GROW] = serve_map_dma,
         [GATE_UNWRAP] = NULL,         [GATE_LOOKUP] = NULL,           [GATE_QUIET] = NULL,
 };
 

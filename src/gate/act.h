@@ -23,11 +23,26 @@ int serve_release(struct request *request);  /* uvm.c */
 int serve_range(struct request *request);    /* uvm.c */
 int serve_view(struct request *request);     /* rewrite.c */
 int serve_schedule(struct request *request); /* schedule.c */
+int serve_map_dma(struct request *request);  /* own/tables.c */
+int serve_nothing(struct request *request);  /* uvm.c: mapped, with nothing behind it */
+int serve_retain(struct request *request);   /* uvm.c */
+int serve_let_go(struct request *request);   /* uvm.c */
+int serve_map(struct request *request);      /* own/mapped.c */
 
 /* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what
  * has_late says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the
  * event is sent. */
 int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
+
+/* own/tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK;
+ * QUOTA_E_FULL, and the event is sent. What is taken is put into the ledger with what it belongs to
+ * (ledger_tables_put), or dropped. */
+struct tables_taken {
+        bytes size;
+        uint32_t devices; /* 0: nothing is taken */
+};
+int tables_take(struct request *request, bytes size, struct tables_taken *ret);
+void tables_drop(struct gate *gate, struct tables_taken *tables);
 
 /* dup.c. Memory of somebody else, now ours as well: charged, or handed back. A status. */
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret);

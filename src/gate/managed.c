@@ -25,6 +25,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "gate/policy/own.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -51,14 +52,19 @@ static bool could_be_managed(const struct mapping *mapping)
         return true;
 }
 
-/* One charge per device, or none. */
+/* One charge per device, or none; and page tables, for small pages and for large ones. */
 static int charge_all(struct request *request, const struct mapping *mapping, uint64_t space)
 {
         struct gate *gate = request->gate;
         struct charge charges[LEASE_DEVICES_MAX] = { 0 };
         struct ledger_entry *entries[LEASE_DEVICES_MAX] = { 0 };
+        bytes size = own_tables(mapping->address, mapping->length, OWN_PAGES_ANY);
+        struct tables_taken tables;
         unsigned int n = 0;
         int r = 0;
+
+        if (tables_take(request, size, &tables) != QUOTA_OK)
+                return -ENOMEM;
 
         for (unsigned int i = 0; i < gate->lease->n_devices && r == 0; i++) {
                 if (!gate->lease->devices[i].is_granted)
@@ -67,6 +73,9 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (r == 0)
                         r = entry_take(gate, &entries[n++]);
         }
+
+        if (r < 0)
+                tables_drop(gate, &tables);
 
         LOCKED(&gate->ledger_lock);
         for (unsigned int i = 0; i < n; i++) {
@@ -78,6 +87,8 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (r < 0)
                         charge_drop(&charges[i]);
         }
+        if (r == 0)
+                ledger_tables_put(gate->ledger, space, mapping->address, tables.size, tables.devices);
         return r;
 }
 

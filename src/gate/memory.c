@@ -152,6 +152,16 @@ static int perform_in_order(struct request *request, struct client_lock_pair *lo
         return perform(request);
 }
 
+/* The driver says what pages it took. */
+static uint32_t pages_after(const struct request *request)
+{
+        enum { ATTR_AT = 24 };
+
+        return is_video(request) && request->call.kind != RM_VID_HEAP ?
+                       RM_ATTR_PAGE_SIZE(rm_get32(request->params, request->params_size, ATTR_AT)) :
+                       0;
+}
+
 /* The object keeps the charge. False: the driver gave more than the quota holds, and it was freed. */
 static bool commit_memory(struct request *request, struct ledger_entry *entry, struct charge *charge)
 {
@@ -169,6 +179,7 @@ static bool commit_memory(struct request *request, struct ledger_entry *entry, s
 
         LOCKED(&gate->ledger_lock);
         ledger_put(gate->ledger, entry, &object, TAKE(*charge));
+        ledger_pages_set(gate->ledger, call->client, handle, pages_after(request));
         return true;
 }
 

@@ -116,19 +116,66 @@ static uint32_t prepare_object(struct request *request, struct ledger_entry **re
         return status;
 }
 
-static void commit_object(struct request *request, struct ledger_entry *entry, struct ledger_object *object)
+static bool is_reservation(const struct request *request)
+{
+        return request->verdict.most;
+}
+
+static void commit_object(struct request *request, struct ledger_entry *entry, struct ledger_object *object,
+                          struct charge *charge)
 {
         struct gate *gate = request->gate;
+        const struct gate_verdict *verdict = &request->verdict;
+        struct ledger_reservation reservation = { verdict->space ? verdict->space : object->parent, verdict->size,
+                                                  verdict->most };
         LOCKED(&gate->ledger_lock);
 
         object->handle = new_handle(request);
-        ledger_put(gate->ledger, entry, object, (struct charge){ 0 });
+        if (is_reservation(request))
+                ledger_pool_put(gate->ledger, entry, object, &reservation, TAKE(*charge));
+        else
+                ledger_put_own(gate->ledger, entry, object, TAKE(*charge));
+}
+
+/* What the driver takes for it by itself. RM_STATUS_OK, or the answer. */
+static uint32_t pay_object(struct request *request, struct charge *ret)
+{
+        int device;
+
+        if (!request->verdict.size || is_reservation(request))
+                return RM_STATUS_OK;
+        device = object_device(request->gate, request->call.client, request->call.parent);
+        if (device < 0)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        return take_memory(request, device, request->verdict.size, true, ret) == QUOTA_OK ? RM_STATUS_OK :
+                                                                                            RM_STATUS_NO_MEMORY;
+}
+
+/* Of a reservation, with the client's lock held: what is needed changes with every other one. */
+static uint32_t pay_reservation(struct request *request, struct charge *ret)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        uint32_t space = request->verdict.space ? request->verdict.space : call->parent;
+        int device = object_device(gate, call->client, space);
+        bytes need;
+
+        if (!is_reservation(request))
+                return RM_STATUS_OK;
+        if (device < 0)
+                return RM_STATUS_INVALID_OBJECT_HANDLE;
+        {
+                LOCKED(&gate->ledger_lock);
+                need = ledger_pool_need(gate->ledger, call->client, space, request->verdict.size);
+        }
+        return need && take_memory(request, device, need, false, ret) != QUOTA_OK ? RM_STATUS_NO_MEMORY : RM_STATUS_OK;
 }
 
 int serve_object(struct request *request)
 {
         const struct rm_call *call = &request->call;
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
+        _cleanup_(charge_drop) struct charge charge = { 0 };
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         uint32_t status;
@@ -139,14 +186,19 @@ int serve_object(struct request *request)
                 object.device = device_named(request);
         if (call->class_or_cmd == RM_CLASS_DEVICE && object.device < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        status = pay_object(request, &charge);
+        if (status != RM_STATUS_OK)
+                return answer(request, status);
         locks = client_locks_take(request->gate, call->client, call->client);
-        status = prepare_object(request, &entry);
+        status = pay_reservation(request, &charge);
+        if (status == RM_STATUS_OK)
+                status = prepare_object(request, &entry);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
         r = perform(request);
         is_made = request_is_done(request, r);
         if (is_made)
-                commit_object(request, entry, &object);
+                commit_object(request, entry, &object, &charge);
         else
                 entry_drop(request->gate, entry);
         channel_control_begun(request, is_made ? &object : NULL);
@@ -166,6 +218,7 @@ int serve_hollow(struct request *request)
         struct ledger_object object = { call->client, call->parent, 0, EMPTY, -1 };
         int device = object_device(request->gate, call->client, call->parent), r;
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        struct charge nothing = { 0 };
         struct ledger_entry *entry;
         uint64_t limit = UINT32_MAX;
 
@@ -180,7 +233,7 @@ int serve_hollow(struct request *request)
         rm_put64(request->block, call->block_size, LIMIT_AT, 0);
         r = perform(request);
         if (request_is_done(request, r))
-                commit_object(request, entry, &object);
+                commit_object(request, entry, &object, &nothing);
         else
                 entry_drop(request->gate, entry);
         rm_put32(request->block, call->block_size, CLASS_AT, call->class_or_cmd);

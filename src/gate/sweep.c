@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "gate/perform.h"
 #include "gate/state/uvm_space.h"
 #include "rm/numbers.h"
@@ -135,7 +136,7 @@ static ssize_t read_ranges(struct files *files, pid_t process, struct range *ran
         maps = fopen(path, "re");
         if (!maps)
                 return -errno;
-        while (n < n_room && fgets(line, sizeof(line), maps)) {
+        while (n < n_room && process_line(maps, line, sizeof(line))) {
                 unsigned long long base, end;
 
                 if ((is_uvm(line) || files_have_range(files, line)) && sscanf(line, "%llx-%llx", &base, &end) == 2)

@@ -15,12 +15,14 @@
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
+#include "gate/policy/own.h"
 #include "rm/numbers.h"
 
 enum {
         FLAGS_AT = 0, /* of UVM_INITIALIZE */
         FLAG_NO_HMM = 1,
         FLAG_MULTI_PROCESS = 2,
+        MAP_OFFSET_AT = 16,     /* of UVM_MAP_EXTERNAL: in the memory */
         MAP_ATTRIBUTES_AT = 24, /* of UVM_MAP_EXTERNAL: the first one's uuid */
         UNMAP_UUID_AT = 16,     /* of UVM_UNMAP_EXTERNAL */
 };
@@ -52,42 +54,175 @@ static uint64_t mapped_on(const struct request *request)
         return rm_get64(request->block, call->block_size, MAP_ATTRIBUTES_AT);
 }
 
-/* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. */
-static int make_in_space(struct request *request, uint64_t key,
-                         void (*commit)(const struct request *request, struct ledger_entry *entry))
+/* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. tables:
+ * what it needs of them, in bytes. */
+static int make_in_space(struct request *request, uint64_t key, bytes size,
+                         void (*commit)(const struct request *request, struct ledger_entry *entry,
+                                        struct tables_taken *tables))
+{
+        struct gate *gate = request->gate;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        struct tables_taken tables = { 0 };
+        struct ledger_entry *entry;
+        int r;
+
+        if (!request->space)
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        if (size && tables_take(request, size, &tables) != QUOTA_OK)
+                return answer(request, RM_STATUS_NO_MEMORY);
+        if (entry_take(gate, &entry) < 0) {
+                tables_drop(gate, &tables);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
+        locks = client_locks_take(gate, key, request->space);
+        r = perform(request);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (request_is_done(request, r))
+                        commit(request, entry, &tables);
+                else
+                        ledger_entry_free(gate->ledger, entry);
+        }
+        tables_drop(gate, &tables); /* what nothing has */
+        return reply(request, r);
+}
+
+static void put_tables(const struct request *request, struct tables_taken *tables)
+{
+        if (tables->devices)
+                ledger_tables_put(request->gate->ledger, request->space, request->call.base, tables->size,
+                                  tables->devices);
+        *tables = (struct tables_taken){ 0 };
+}
+
+static void commit_hold(const struct request *request, struct ledger_entry *entry, struct tables_taken *tables)
+{
+        const struct rm_call *call = &request->call;
+
+        if (ledger_map(request->gate->ledger, entry, request->space, call->base, call->length, mapped_on(request),
+                       call->source_client, call->source_object) == LEDGER_OK)
+                put_tables(request, tables);
+}
+
+/* UVM maps with the pages that the memory has, if the addresses allow it. */
+static enum own_pages mapped_with(const struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        uint64_t at = call->base | call->length | rm_get64(request->block, call->block_size, MAP_OFFSET_AT);
+        uint32_t pages;
+        LOCKED(&request->gate->ledger_lock);
+
+        pages = ledger_pages(request->gate->ledger, call->source_client, call->source_object);
+        if (pages == OWN_PAGES_HUGE && at % (2 * MIB) == 0)
+                return OWN_PAGES_HUGE;
+        return pages >= OWN_PAGES_BIG && at % (64 * KIB) == 0 ? OWN_PAGES_BIG : OWN_PAGES_SMALL;
+}
+
+int serve_hold(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+
+        return make_in_space(request, call->source_client, own_tables(call->base, call->length, mapped_with(request)),
+                             commit_hold);
+}
+
+static void commit_nothing(const struct request *request, struct ledger_entry *entry, struct tables_taken *tables)
+{
+        ledger_map_nothing(request->gate->ledger, entry, request->space, request->call.base, request->call.length);
+        put_tables(request, tables);
+}
+
+int serve_nothing(struct request *request)
+{
+        return make_in_space(request, request->space,
+                             own_tables(request->call.base, request->call.length, OWN_PAGES_ANY), commit_nothing);
+}
+
+/* ---- what a space keeps of the driver's ------------------------------------------------------------------- */
+
+/*
+ * UVM takes references of its own on a channel's buffers and on an address space: freeing the
+ * object does not return them until it is unregistered, or the space ends. Source: uvm_user_channel.c,
+ * nv_gpu_ops.c (nvGpuOpsRetainChannel, nvGpuOpsDupAddressSpace), 535 to 595.
+ */
+enum {
+        OF_SPACE_CLIENT_AT = 20, /* of REGISTER_GPU_VASPACE, which begins with the uuid, and of REGISTER_CHANNEL */
+        OF_SPACE_OBJECT_AT = 24,
+        CHANNEL_CLIENT_AT = 0, /* of UNREGISTER_CHANNEL */
+        CHANNEL_AT = 4,
+};
+
+static bool is_about_channel(const struct request *request)
+{
+        return request->call.kind == RM_UVM_REGISTER_CHANNEL || request->call.kind == RM_UVM_UNREGISTER_CHANNEL;
+}
+
+static uint64_t block_get(const struct request *request, uint32_t at)
+{
+        return rm_get32(request->block, request->call.block_size, at);
+}
+
+/* A channel's key is its name, an address space's the first half of the device's uuid. */
+static uint64_t retained_key(const struct request *request)
+{
+        bool is_end = request->call.kind == RM_UVM_UNREGISTER_CHANNEL;
+
+        if (!is_about_channel(request))
+                return rm_get64(request->block, request->call.block_size, 0);
+        return block_get(request, is_end ? CHANNEL_CLIENT_AT : OF_SPACE_CLIENT_AT) << 32 |
+               block_get(request, is_end ? CHANNEL_AT : OF_SPACE_OBJECT_AT);
+}
+
+/* Whoever keeps a channel keeps its group's buffers, and those of all its channels (measured: tests/gpu/ownmem.sh). */
+static void retain(struct request *request, struct ledger_entry *entry)
+{
+        struct ledger *ledger = request->gate->ledger;
+        uint32_t client = (uint32_t)block_get(request, OF_SPACE_CLIENT_AT);
+        uint32_t handle = (uint32_t)block_get(request, OF_SPACE_OBJECT_AT);
+        struct ledger_object object;
+
+        if (is_about_channel(request) && ledger_get(ledger, client, handle, &object) == LEDGER_OK) {
+                handle = object.parent;
+                ledger_own_gather(ledger, client, handle);
+        }
+        ledger_retain(ledger, entry, request->space, retained_key(request), client, handle);
+}
+
+int serve_retain(struct request *request)
 {
         struct gate *gate = request->gate;
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         int r;
 
+        if (!request->space)
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
         if (entry_take(gate, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        locks = client_locks_take(gate, key, request->space);
+        locks = client_locks_take(gate, block_get(request, OF_SPACE_CLIENT_AT), request->space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
                 if (request_is_done(request, r))
-                        commit(request, entry);
+                        retain(request, entry);
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
         return reply(request, r);
 }
 
-static void commit_hold(const struct request *request, struct ledger_entry *entry)
+int serve_let_go(struct request *request)
 {
-        const struct rm_call *call = &request->call;
+        struct gate *gate = request->gate;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks =
+                client_locks_take(gate, request->space, request->space);
+        int r = perform(request);
 
-        (void)ledger_map(request->gate->ledger, entry, request->space, call->base, call->length, mapped_on(request),
-                         call->source_client, call->source_object);
-}
-
-int serve_hold(struct request *request)
-{
-        if (!request->space)
-                return answer(request, RM_STATUS_INVALID_ARGUMENT);
-        return make_in_space(request, request->call.source_client, commit_hold);
+        if (request_is_done(request, r)) {
+                LOCKED(&gate->ledger_lock);
+                ledger_let_go(gate->ledger, request->space, retained_key(request));
+        }
+        return reply(request, r);
 }
 
 int serve_release(struct request *request)
@@ -119,19 +254,23 @@ static bool is_pool(const struct request *request)
         return request->verdict.action == GATE_POOL;
 }
 
-static void commit_range(const struct request *request, struct ledger_entry *entry)
+static void commit_range(const struct request *request, struct ledger_entry *entry, struct tables_taken *tables)
 {
         ledger_range_put(request->gate->ledger, entry, request->space, request->call.base, request->call.length,
                          is_pool(request));
+        put_tables(request, tables);
 }
 
-/* A range begins: for RM memory, or for semaphores, which is then mapped by mmap and is no managed memory. The driver
- * refuses one that overlaps another. */
+/* A range begins: for RM memory; for semaphores, which is then mapped by mmap and is no managed memory; or mapped at
+ * once with nothing behind it. The driver refuses one that overlaps another. */
 int serve_range(struct request *request)
 {
         enum { POOL_MAX = 16 * MIB }; /* CUDA takes 2 MiB */
+        bool is_mapped = request->verdict.action != GATE_RANGE;
 
-        if (!request->space || (is_pool(request) && request->call.length > POOL_MAX))
+        if (is_pool(request) && request->call.length > POOL_MAX)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
-        return make_in_space(request, request->space, commit_range);
+        return make_in_space(request, request->space,
+                             is_mapped ? own_tables(request->call.base, request->call.length, OWN_PAGES_ANY) : 0,
+                             commit_range);
 }

@@ -40,6 +40,8 @@ void memory_drop(struct ledger *ledger, struct memory *memory)
 
         for (; memory && --memory->n_holders == 0; memory = below) {
                 below = memory->below;
+                if (memory->live)
+                        ledger->own[memory->device] -= memory->charge.size;
                 charge_drop(&memory->charge);
                 list_take(&memory->all);
                 ledger->n_memories--;
@@ -87,6 +89,7 @@ static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint
 static void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
 {
         tree_take(tree, &hold->node);
+        tables_gone(ledger, hold->tables, hold->tables_on);
         memory_drop(ledger, hold->memory);
         free(hold);
 }
@@ -105,6 +108,8 @@ void holds_done(struct ledger *ledger)
                 hold_gone(ledger, &ledger->ranges, hold_of(ledger->ranges.root));
         while (ledger->exports.root)
                 hold_gone(ledger, &ledger->exports, hold_of(ledger->exports.root));
+        while (ledger->retained.root)
+                hold_gone(ledger, &ledger->retained, hold_of(ledger->retained.root));
         while (ledger->managed.root)
                 managed_gone(ledger, hold_of(ledger->managed.root));
 }
@@ -205,8 +210,54 @@ void ledger_space_gone(struct ledger *ledger, uint64_t space)
                 hold_gone(ledger, &ledger->mappings, hold);
         while ((hold = hold_from(&ledger->ranges, space, 0)) != NULL)
                 hold_gone(ledger, &ledger->ranges, hold);
+        while ((hold = hold_from(&ledger->retained, space, 0)) != NULL)
+                hold_gone(ledger, &ledger->retained, hold);
         while ((hold = hold_from(&ledger->managed, space, 0)) != NULL)
                 managed_gone(ledger, hold);
+}
+
+void ledger_map_nothing(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
+                        uint64_t length)
+{
+        (void)hold_put(&ledger->mappings, entry, space, base, length, NULL);
+        (void)ledger_entry_free(ledger, entry);
+}
+
+static struct hold *hold_at(const struct tree *tree, uint64_t space, uint64_t base)
+{
+        struct hold *hold = hold_from(tree, space, base);
+
+        return hold && hold->node.key.low == base ? hold : NULL;
+}
+
+void ledger_tables_put(struct ledger *ledger, uint64_t space, uint64_t base, bytes size, uint32_t devices)
+{
+        struct hold *hold = hold_at(&ledger->mappings, space, base);
+
+        hold = hold ? hold : hold_at(&ledger->ranges, space, base);
+        hold = hold ? hold : hold_at(&ledger->managed, space, base);
+        if (!hold)
+                return; /* the charge stays */
+        hold->tables = size;
+        hold->tables_on = devices;
+}
+
+void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t key, uint32_t client,
+                   uint32_t handle)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+
+        if (node && node->memory)
+                (void)hold_put(&ledger->retained, entry, space, key, 0, node->memory);
+        (void)ledger_entry_free(ledger, entry);
+}
+
+void ledger_let_go(struct ledger *ledger, uint64_t space, uint64_t key)
+{
+        struct hold *hold;
+
+        while ((hold = hold_at(&ledger->retained, space, key)) != NULL)
+                hold_gone(ledger, &ledger->retained, hold);
 }
 
 /* Managed ranges. */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "lease/lease.h"
 #include "lease/ledger.h"
 #include "lease/list.h"
 #include "lease/tree.h"
@@ -14,6 +15,9 @@
 struct memory {
         struct list all; /* in ledger.memories */
         struct charge charge;
+        bytes live;     /* of the driver's own: what is in use of the charge, at least 1; 0: by request */
+        int device;     /* whose, if it is the driver's own */
+        uint32_t pages; /* RM_ATTR_PAGE_SIZE of its pages: 2 64 KiB, 3 2 MiB or more; 0: may be small */
         uint32_t owner; /* the process that allocated it */
         size_t n_holders;
         struct memory *below; /* that it is made over: held as long as this one lives; NULL: none */
@@ -26,9 +30,12 @@ struct node {
         struct node *parent;
         struct list children, siblings;
         struct memory *memory; /* NULL: an object that holds none */
+        struct memory *pool;   /* what its page tables are of: its address space's memory; NULL: it has none */
+        bytes tables, tables_most;
 };
 
-/* A mapping, a range or a managed range at (space, base), or an export at (descriptor, index). */
+/* A mapping, a range or a managed range at (space, base), an export at (descriptor, index), or what a space retains at
+ * (space, key). */
 struct hold {
         struct tree_node node;
         struct tree_node owned; /* a managed range: (owner, base) */
@@ -36,6 +43,8 @@ struct hold {
         uint64_t where;        /* a mapping's device; 0: several */
         int64_t put_at;        /* a managed range */
         bool is_pool;          /* a range */
+        bytes tables;          /* of a mapping or a managed range: what its page tables take at most */
+        uint32_t tables_on;    /* of which devices, a bit each */
         struct memory *memory; /* NULL: it holds none */
 };
 
@@ -51,6 +60,16 @@ struct ledger_entry {
         struct memory *memory;
 };
 
+/*
+ * The page tables of UVM on a device. It takes memory for them in large pieces and returns a piece when all tables in
+ * it have gone, so the charge follows the most that there has been, as long as what is left may keep all of it.
+ */
+struct tables {
+        bytes live;   /* what there is, or is about to be made */
+        bytes wanted; /* to be charged: charge.size, but while somebody is about to pay */
+        struct charge charge;
+};
+
 struct ledger {
         struct map clients;        /* handle -> node */
         struct map objects;        /* (client, handle) -> node */
@@ -60,6 +79,9 @@ struct ledger {
         struct tree exports;       /* by (descriptor, index) */
         struct tree managed;       /* by (space, base) */
         struct tree managed_owned; /* the same by (owner, base) */
+        struct tree retained;      /* by (space, key) */
+        struct tables tables[LEASE_DEVICES_MAX];
+        bytes own[LEASE_DEVICES_MAX]; /* of memories that are the driver's own */
         size_t n_memories;
         size_t n_entries; /* given out and not used yet: each has a slot in every map (L4) */
 };
@@ -77,4 +99,16 @@ struct memory *memory_new_over(struct ledger *ledger, struct ledger_entry *entry
 struct memory *memory_hold(struct memory *memory);
 void memory_drop(struct ledger *ledger, struct memory *memory);
 
+/* ledger.c: the client's node, made if it is not there; an object that takes its place. */
+struct node *ledger_client_of(struct ledger *ledger, struct ledger_entry *entry, uint32_t client);
+void ledger_object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                       struct memory *memory);
+
+/* own.c: page tables of a reservation; NULL is fine. */
+void pool_ref(struct ledger *ledger, struct memory *pool, bytes tables);
+void pool_drop(struct ledger *ledger, struct node *node);
+
 void holds_done(struct ledger *ledger); /* all mappings, exports and managed ranges go */
+
+/* own.c: tables of a hold go. */
+void tables_gone(struct ledger *ledger, bytes size, uint32_t devices);

@@ -30,6 +30,7 @@ static void node_free(struct ledger *ledger, struct node *node)
                 (void)map_take(&ledger->clients, node->name.handle);
         }
         memory_drop(ledger, node->memory);
+        pool_drop(ledger, node);
         free(node);
 }
 
@@ -90,6 +91,8 @@ struct ledger *ledger_unref(struct ledger *ledger)
                 list_move(&queue, &client->siblings);
         free_queued(ledger, &queue);
         holds_done(ledger);
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                charge_drop(&ledger->tables[i].charge);
         map_done(&ledger->clients);
         map_done(&ledger->objects);
         free(ledger);
@@ -201,7 +204,7 @@ bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i, 
 
 /* Objects. */
 
-static struct node *client_of(struct ledger *ledger, struct ledger_entry *entry, uint32_t client)
+struct node *ledger_client_of(struct ledger *ledger, struct ledger_entry *entry, uint32_t client)
 {
         struct node *node = map_get(&ledger->clients, client);
 
@@ -219,10 +222,10 @@ static struct node *parent_of(struct ledger *ledger, struct node *client, const 
 
 /* Uses up the entry. What bore the handle is freed first: it may be the parent that the caller names, and the object
  * is then its client's. */
-static void object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+void ledger_object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                        struct memory *memory)
 {
-        struct node *client = client_of(ledger, entry, object->client);
+        struct node *client = ledger_client_of(ledger, entry, object->client);
         struct node *node = &TAKE(entry->first)->node, *parent;
 
         node_gone(ledger, ledger_node(ledger, object->client, object->handle));
@@ -239,9 +242,9 @@ static void object_put(struct ledger *ledger, struct ledger_entry *entry, const 
 void ledger_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                 struct charge charge)
 {
-        const struct node *client = client_of(ledger, entry, object->client);
+        const struct node *client = ledger_client_of(ledger, entry, object->client);
 
-        object_put(ledger, entry, object, memory_new(ledger, entry, client->owner, charge));
+        ledger_object_put(ledger, entry, object, memory_new(ledger, entry, client->owner, charge));
 }
 
 int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret)
@@ -261,12 +264,19 @@ bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t ha
         return node && node->memory ? node->memory->charge.size : 0;
 }
 
+const struct quota *ledger_quota_of(const struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+
+        return node && node->memory ? node->memory->charge.quota : NULL;
+}
+
 /* Holds the memory meanwhile: what the object replaces may be its last holder. */
 static void alias_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                       struct memory *memory)
 {
         (void)memory_hold(memory);
-        object_put(ledger, entry, to, memory);
+        ledger_object_put(ledger, entry, to, memory);
         memory_drop(ledger, memory);
 }
 
@@ -274,12 +284,21 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
                uint32_t source_client, uint32_t source_handle)
 {
         const struct node *source = ledger_node(ledger, source_client, source_handle);
+        struct memory *pool;
+        struct node *node;
+        bytes tables;
 
         if (!source) {
                 (void)ledger_entry_free(ledger, entry);
                 return LEDGER_E_NO_OBJECT;
         }
+        pool_ref(ledger, source->pool, source->tables); /* the source may be what `to` replaces */
+        pool = source->pool;
+        tables = source->tables;
         alias_put(ledger, entry, to, source->memory);
+        node = ledger_node(ledger, to->client, to->handle);
+        node->pool = pool;
+        node->tables = node->tables_most = tables;
         return LEDGER_OK;
 }
 
@@ -293,8 +312,8 @@ int ledger_put_over(struct ledger *ledger, struct ledger_entry *entry, const str
                 (void)ledger_entry_free(ledger, entry);
                 return LEDGER_E_NO_OBJECT;
         }
-        client = client_of(ledger, entry, object->client);
-        object_put(ledger, entry, object, memory_new_over(ledger, entry, client->owner, charge, source->memory));
+        client = ledger_client_of(ledger, entry, object->client);
+        ledger_object_put(ledger, entry, object, memory_new_over(ledger, entry, client->owner, charge, source->memory));
         return LEDGER_OK;
 }
 

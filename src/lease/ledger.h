@@ -85,6 +85,9 @@ int ledger_put_over(struct ledger *ledger, struct ledger_entry *entry, const str
  * had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
 int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret);
 
+/* The quota that this object's memory is charged to; NULL for none. */
+const struct quota *ledger_quota_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
+
 /* What this object's memory is charged, 0 for none. */
 bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
 
@@ -158,6 +161,65 @@ void ledger_export_gone(struct ledger *ledger, uint64_t descriptor);
  * the export is not ours (the caller refuses the call). */
 int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                   uint64_t descriptor, uint32_t index);
+
+/*
+ * ---- what the driver takes without being asked (own.c): it is charged, and in no figure of the driver's ----
+ *
+ * Of an object, its context buffers, say: a memory like another, held by the object and its dups. What is made for a
+ * channel stays with its group when a space has retained that (ledger_own_gather).
+ */
+void ledger_put_own(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                    struct charge charge);
+bytes ledger_own(const struct ledger *ledger, unsigned int device); /* of the charges of a device, those of this kind */
+
+/* From now on the memories of the object's children, and of those to come, are part of its own. */
+void ledger_own_gather(struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/*
+ * Page tables of a reservation of addresses. They are of its address space (or device, which has one of its own): the
+ * driver keeps the most that there has been as long as that lives. A lazy reservation begins without and grows.
+ *      ledger_pool_need     how much more is to be charged before there may be `size` more in the space
+ *      ledger_pool_put      a reservation has been made with so much, and may grow to `most`
+ *      ledger_pool_room     how much of `more` a reservation may grow; *ret_need is what is to be charged for that
+ *      ledger_pool_grow     it has grown
+ * charge: what was needed; it stays with the space.
+ */
+struct ledger_reservation {
+        uint32_t space; /* handle, of the same client */
+        bytes size, most;
+};
+bytes ledger_pool_need(const struct ledger *ledger, uint32_t client, uint32_t space, bytes size);
+void ledger_pool_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                     const struct ledger_reservation *reservation, struct charge charge);
+bytes ledger_pool_room(const struct ledger *ledger, uint32_t client, uint32_t handle, bytes more, bytes *ret_need);
+void ledger_pool_grow(struct ledger *ledger, uint32_t client, uint32_t handle, bytes more, struct charge charge);
+
+/*
+ * Page tables of UVM: they are wanted and paid before the call, and belong to the mapping or managed range at (space,
+ * base) after it. `devices` has a bit for each index into the lease.
+ *      ledger_tables_want    how much more is to be charged on the device before there may be `size` more
+ *      ledger_tables_pay     what was wanted, charged
+ *      ledger_tables_return  none are made; unpaid: what was wanted and not paid
+ *      ledger_tables_put     the latest mapping, range or managed range at base has them
+ */
+bytes ledger_tables_want(struct ledger *ledger, unsigned int device, bytes size);
+void ledger_tables_pay(struct ledger *ledger, unsigned int device, struct charge charge);
+void ledger_tables_return(struct ledger *ledger, unsigned int device, bytes size, bytes unpaid);
+void ledger_tables_put(struct ledger *ledger, uint64_t space, uint64_t base, bytes size, uint32_t devices);
+
+/* The pages of the object's memory, as RM_ATTR_PAGE_SIZE; 0: not known. */
+void ledger_pages_set(struct ledger *ledger, uint32_t client, uint32_t handle, uint32_t pages);
+uint32_t ledger_pages(const struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/* A mapping that holds no memory, only page tables. It goes as any mapping does. */
+void ledger_map_nothing(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
+                        uint64_t length);
+
+/* A space keeps the object's memory until it lets go of the key (the caller's choice) or ends. One that is not known
+ * keeps nothing. */
+void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t key, uint32_t client,
+                   uint32_t handle);
+void ledger_let_go(struct ledger *ledger, uint64_t space, uint64_t key);
 
 /* Totals, for audit and for people. A managed range counts once for each put. */
 struct ledger_totals {

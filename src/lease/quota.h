@@ -53,4 +53,11 @@ int charge_resize(struct charge *charge, bytes size);
 
 void charge_drop(struct charge *charge); /* empty is fine; leaves it empty */
 
+/* Two charges of one quota become one; `from` may be empty. */
+static inline void charge_join(struct charge *to, struct charge from)
+{
+        to->quota = to->quota ? to->quota : from.quota;
+        to->size += from.size;
+}
+
 bytes quota_free(const struct quota *quota); /* 0 when used exceeds size */

@@ -132,6 +132,14 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
         (void)format; /* H4 */
 }
 
+/* The program's own munmap does not return it earlier: its process does. */
+int serve_map(struct request *request)
+{
+        int r = perform(request);
+
+        return r < 0 ? r : reply(request, r);
+}
+
 /* ---- GPU time is not decided here --------------------------------------------------------------------------- */
 
 uint32_t channel_control_reserve(struct request *request)

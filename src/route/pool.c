@@ -192,6 +192,22 @@ bool pool_serves(const struct pool *pool, uint64_t model)
         return false;
 }
 
+bool pool_has_one_model(const struct pool *pool)
+{
+        uint64_t first = 0;
+
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                const struct pool_replica *r = &pool->replicas[i];
+
+                if (r->slot_state != POOL_USED || !r->models[0])
+                        continue;
+                if (r->models[1] || (first && first != r->models[0]))
+                        return false;
+                first = r->models[0];
+        }
+        return true;
+}
+
 /* ---- load ------------------------------------------------------------------------------------------- */
 
 void pool_count(struct pool *pool, unsigned int worker, int replica, enum pool_load what, int64_t by)

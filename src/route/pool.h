@@ -142,6 +142,7 @@ void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
 bool pool_tick(struct pool *pool); /* periodically, by any worker: continues sweeping. True: there is more */
 bool pool_serves(const struct pool *pool, uint64_t model); /* any replica, in any state */
+bool pool_has_one_model(const struct pool *pool);          /* no two models are known: a request need not name one */
 bool pool_one_serves(const struct pool *pool, int replica, uint64_t model);
 
 uint64_t pool_model_hash(const char *model, size_t size); /* never 0 */

@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Where a value is. TOKENS: everything below is text, keys and numbers too. */
-enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
+enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, CONVERSATION, IGNORED, IS_ARRAY = 0x80 };
 
-enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
+enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, LINK, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
 
 static const struct key {
         unsigned char context;
@@ -48,6 +48,7 @@ static struct scan_word *word_of(struct scan *scan, enum action action)
 {
         return action == MODEL   ? &scan->model :
                action == SESSION ? &scan->session :
+               action == LINK    ? &scan->session :
                action == USER    ? &scan->user :
                action == SALT    ? &scan->salt :
                                    NULL;
@@ -134,13 +135,30 @@ void scan_string_done(struct scan *scan)
         if (scan->word)
                 scan->word->text[scan->word->size] = '\0';
         scan->has_model |= scan->action == MODEL && scan->word->size;
+        scan->has_link |= scan->action == LINK && scan->word->size;
         scan->state = AFTER;
+}
+
+/* "16", and "16.0" or "1.6e1" as some clients write it. */
+static bool whole_number(const char *text, int64_t *ret)
+{
+        const double most = 9e15;
+        double number;
+        char *end;
+
+        *ret = strtoll(text, &end, 10);
+        if (!*end)
+                return true;
+        number = strtod(text, NULL);
+        if (!(number >= -most && number <= most) || number != (double)(int64_t)number)
+                return false;
+        *ret = (int64_t)number;
+        return true;
 }
 
 static int number_done(struct scan *scan)
 {
-        char *end;
-        long long whole;
+        int64_t whole;
 
         scan->number[scan->n_number] = '\0';
         scan->state = AFTER;
@@ -151,8 +169,7 @@ static int number_done(struct scan *scan)
         }
         if (scan->action != PRIORITY && scan->action != MAXIMUM && scan->action != COUNT)
                 return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
-        whole = strtoll(scan->number, &end, 10);
-        if (*end)
+        if (!whole_number(scan->number, &whole))
                 return scan_fail(scan, SCAN_E_TYPE);
         *(scan->action == PRIORITY ? &scan->priority : scan->action == MAXIMUM ? &scan->max_tokens : &scan->n) = whole;
         return SCAN_OK;
@@ -176,7 +193,7 @@ static int push(struct scan *scan, unsigned char what)
 {
         if (scan->depth == SCAN_DEPTH)
                 return scan_fail(scan, SCAN_E_DEPTH);
-        if (scan->action >= MODEL && scan->depth)
+        if (scan->action >= MODEL && scan->depth && what != CONVERSATION)
                 return scan_fail(scan, SCAN_E_TYPE);
         scan->stack[scan->depth++] = what;
         scan->state = what & IS_ARRAY ? FIRST : KEY_FIRST;
@@ -368,6 +385,21 @@ int scan_feed(struct scan *scan, const void *data, size_t size)
                 scan->at += n;
         }
         return scan->failed;
+}
+
+const char *scan_error(int error)
+{
+        static const char *const texts[] = {
+                [SCAN_OK] = "",
+                [SCAN_E_JSON] = "The body is not valid JSON",
+                [SCAN_E_DEPTH] = "The body is nested too deeply",
+                [SCAN_E_OBJECT] = "The body is JSON, but not an object",
+                [SCAN_E_TYPE] = "A field has a value of the wrong type",
+                [SCAN_E_LONG] = "The name of the model or of the session is too long",
+                [SCAN_E_SHORT] = "The body ends before its JSON object does",
+        };
+
+        return error >= 0 && (size_t)error < ARRAY_SIZE(texts) ? texts[error] : texts[SCAN_E_JSON];
 }
 
 int scan_end(struct scan *scan)

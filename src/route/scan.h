@@ -40,7 +40,9 @@ struct scan {
         /* The result. */
         struct scan_word model, session, user, salt;
         bool has_model, is_stream, has_prompt;
-        int64_t priority, max_tokens, n;
+        bool has_link;    /* it goes on with something that one replica has stored */
+        int64_t priority; /* as engines mean it: the lower goes first */
+        int64_t max_tokens, n;
         uint32_t n_media;
         uint64_t at; /* bytes read; on failure where it stopped */
 
@@ -60,6 +62,8 @@ struct scan {
         unsigned char piece[SCAN_PIECE];
         uint32_t n_piece;
 };
+
+const char *scan_error(int error); /* what to tell the client; a sentence without its full stop */
 
 void scan_begin(struct scan *scan, struct prefix *prefix);
 int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or the error; then always that */

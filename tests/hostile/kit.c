@@ -20,6 +20,10 @@ enum {
         CLASS_CLIENT = 0x41,
         CLASS_DEVICE = 0x80,
         CLASS_SUBDEVICE = 0x2080,
+        CLASS_VIRTUAL = 0x50a0,
+        NR_MAP_MEMORY = 0x4e,
+        NR_MAP_DMA = 0x57,
+        UVM_MAP_SPARSE = 74,
         HOLD_MSEC = 60 * 1000,
 
         UVM_MIGRATE = 51,
@@ -318,6 +322,68 @@ struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint6
 
         kit_rm_memory_params(rm, params, bytes);
         return kit_rm_alloc(rm, KIT_DEVICE, object, KIT_CLASS_MEMORY, params, sizeof(params));
+}
+
+struct kit_outcome kit_rm_reserve(const struct kit_rm *rm, uint32_t object, uint32_t space, uint64_t bytes,
+                                  uint32_t flags, uint32_t attr)
+{
+        unsigned char params[128] = { 0 };
+
+        kit_put32(params, 0, rm->client);
+        kit_put32(params, 8, flags);
+        kit_put32(params, 24, attr);
+        kit_put64(params, 64, bytes);
+        kit_put32(params, 108, space);
+        return kit_rm_alloc(rm, KIT_DEVICE, object, CLASS_VIRTUAL, params, sizeof(params));
+}
+
+struct kit_outcome kit_rm_map(const struct kit_rm *rm, uint32_t dma, uint32_t memory, uint64_t length, uint32_t flags,
+                              uint64_t *at)
+{
+        unsigned char block[64] = { 0 };
+        struct kit_outcome outcome;
+
+        kit_put32(block, 0, rm->client);
+        kit_put32(block, 4, KIT_DEVICE);
+        kit_put32(block, 8, dma);
+        kit_put32(block, 12, memory);
+        kit_put64(block, 24, length);
+        kit_put32(block, 32, flags);
+        kit_put64(block, 48, *at);
+        outcome = call(rm->ctl, NR_MAP_DMA, block, sizeof(block), 56);
+        memcpy(at, block + 48, sizeof(*at));
+        return outcome;
+}
+
+struct kit_outcome kit_rm_map_host(const struct kit_rm *rm, uint32_t memory, uint64_t length, int fd)
+{
+        unsigned char block[56] = { 0 };
+
+        kit_put32(block, 0, rm->client);
+        kit_put32(block, 4, KIT_DEVICE);
+        kit_put32(block, 8, memory);
+        kit_put64(block, 24, length);
+        kit_put32(block, 44, 0xc0000); /* as libcuda does */
+        kit_put32(block, 48, (uint32_t)fd);
+        return call(rm->ctl, NR_MAP_MEMORY, block, sizeof(block), 40);
+}
+
+struct kit_outcome kit_uvm_range(int uvm, unsigned long number, uint64_t base, uint64_t length)
+{
+        unsigned char block[40] = { 0 };
+        size_t status_at = number == UVM_MAP_SPARSE ? 32 : 16;
+        struct kit_outcome outcome = { .status = -1 };
+
+        kit_put64(block, 0, base);
+        kit_put64(block, 8, length);
+        if (status_at > 16)
+                memcpy(block + 16, &uuid, 16);
+        kit_put32(block, status_at, 0xffffffffu);
+        outcome.rc = ioctl(uvm, number, block);
+        outcome.error = outcome.rc < 0 ? errno : 0;
+        if (outcome.rc == 0)
+                outcome.status = kit_get32(block, status_at);
+        return outcome;
 }
 
 uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib)

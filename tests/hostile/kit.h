@@ -114,6 +114,20 @@ struct kit_outcome kit_rm_free(const struct kit_rm *rm, uint32_t parent, uint32_
 void kit_rm_memory_params(const struct kit_rm *rm, unsigned char params[128], uint64_t bytes);
 struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint64_t bytes);
 
+/* A reservation of addresses (class 0x50a0) in an address space; flags and attr as the driver has them. */
+struct kit_outcome kit_rm_reserve(const struct kit_rm *rm, uint32_t object, uint32_t space, uint64_t bytes,
+                                  uint32_t flags, uint32_t attr);
+
+/* Maps memory in a reservation (request 0x57); *at in and out. */
+struct kit_outcome kit_rm_map(const struct kit_rm *rm, uint32_t dma, uint32_t memory, uint64_t length, uint32_t flags,
+                              uint64_t *at);
+
+/* Prepares an mmap of host memory on a descriptor (request 0x4e). */
+struct kit_outcome kit_rm_map_host(const struct kit_rm *rm, uint32_t memory, uint64_t length, int fd);
+
+/* A call of UVM about a range: base, length, and for some the first device's uuid (which kit_start finds). */
+struct kit_outcome kit_uvm_range(int uvm, unsigned long number, uint64_t base, uint64_t length);
+
 /* Pieces of video memory until the first refusal or `most_mib`; handles from `first` on. What it got, in MiB. */
 uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib);
 

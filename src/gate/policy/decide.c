@@ -2,6 +2,7 @@
 #include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
+#include "gate/policy/own.h"
 #include "lease/capabilities.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
@@ -197,6 +198,7 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
 
         if (flags & RM_FLAG_VIRTUAL) {
                 verdict->action = GATE_OBJECT; /* addresses, fixed or not */
+                verdict->size = own_reservation(flags, attr, size, &verdict->most);
         } else if (flags & FLAG_FIXED_ADDRESS) {
                 deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
         } else if (RM_ATTR_LOCATION(attr) == 0) {
@@ -205,6 +207,25 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
         } else {
                 verdict->action = GATE_HOST;
                 verdict->size = round_up(size, 4096);
+        }
+}
+
+/* What the driver takes for it by itself. The old kind of reservation has no size: all of the space. */
+static void decide_own(const struct rm_call *call, const void *params, size_t size, struct gate_verdict *verdict)
+{
+        enum { SPACE_AT = 108, OLD_SPACE_AT = 16 };
+
+        if (call->class_or_cmd == RM_CLASS_MEMORY_VIRTUAL) {
+                verdict->size =
+                        own_reservation(rm_get32(params, size, MEMORY_FLAGS_AT), rm_get32(params, size, MEMORY_ATTR_AT),
+                                        rm_get64(params, size, MEMORY_SIZE_AT), &verdict->most);
+                verdict->space = rm_get32(params, size, SPACE_AT);
+        } else if (call->class_or_cmd == RM_CLASS_MEMORY_VIRTUAL_OLD) {
+                verdict->size = own_tables_anywhere(1, OWN_PAGES_HUGE);
+                verdict->most = UINT64_MAX;
+                verdict->space = rm_get32(params, size, OLD_SPACE_AT);
+        } else {
+                verdict->size = own_of_class(call->class_or_cmd, params, size);
         }
 }
 
@@ -250,6 +271,8 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_heap(call, block, ret);
         else if (ret->action == GATE_CHARGE)
                 decide_memory(params, params_size, ret);
+        else if (ret->action == GATE_OBJECT)
+                decide_own(call, params, params_size, ret);
         else if (ret->action == GATE_FABRIC)
                 decide_fabric(params, params_size, ret);
         else if (ret->action == GATE_HOST)

@@ -33,6 +33,12 @@ enum gate_action {
         GATE_RELEASE,  /* and lets it go */
         GATE_RANGE,    /* a UVM range for RM memory begins */
         GATE_POOL,     /* a UVM range for semaphores begins: no managed memory */
+        GATE_PLAIN,    /* a UVM range begins that is mapped, with nothing behind it */
+        GATE_NOTHING,  /* a UVM range is mapped, with nothing behind it */
+        GATE_RETAIN,   /* a UVM VA space keeps an object of the driver's */
+        GATE_LET_GO,   /* and lets it go */
+        GATE_MAP,      /* the program maps memory, and keeps it as long as it does */
+        GATE_GROW,     /* page tables of a reservation grow */
         GATE_SCHEDULE, /* made by us, and what is to be off stays off */
         GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
         GATE_LOOKUP,   /* rules.def has rows by class, control or function */
@@ -46,7 +52,9 @@ struct gate_verdict {
         unsigned int capability; /* the tenant needs one of these (lease/capabilities.h); 0: none */
         bool is_unknown;         /* no row: default deny */
         bool is_quiet;           /* of DENY: no event */
-        bytes size;              /* of CHARGE, HOST and FABRIC: what to reserve before the call */
+        bytes size;              /* of CHARGE, HOST, FABRIC and OBJECT: what to reserve before the call */
+        bytes most;              /* of OBJECT, a reservation: what its page tables may grow to; 0: it is none */
+        uint32_t space;          /* of a reservation: the address space; 0: its parent's own */
 };
 
 /* Offsets in the parameters of class 0xf8. */

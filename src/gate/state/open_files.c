@@ -59,7 +59,7 @@ static bool is_in_slot(const struct open_files *files, int fd, int slot)
 static uint64_t file_find(const struct open_files *files, int fd)
 {
         for (size_t i = 0; i < files->n; i++)
-                if (is_in_slot(files, fd, files->items[i].slot))
+                if (!files->items[i].is_unnamed && is_in_slot(files, fd, files->items[i].slot))
                         return files->items[i].number;
         return 0;
 }
@@ -86,14 +86,10 @@ static bool has_room(struct open_files *files)
         return true;
 }
 
-uint64_t open_files_keep(struct open_files *files, int fd)
+static uint64_t file_add(struct open_files *files, int fd, bool is_unnamed)
 {
-        LOCKED(&files->lock);
-        uint64_t number = file_find(files, fd);
         int slot, r;
 
-        if (number)
-                return number;
         if (!has_room(files))
                 return 0;
         slot = fcntl(files->epoll, F_DUPFD_CLOEXEC, 0);
@@ -105,8 +101,24 @@ uint64_t open_files_keep(struct open_files *files, int fd)
                 return 0;
         }
         slot_clear(files, slot);
-        files->items[files->n++] = (struct open_file){ .number = ++files->last, .slot = slot };
+        files->items[files->n++] =
+                (struct open_file){ .number = ++files->last, .slot = slot, .is_unnamed = is_unnamed };
         return files->last;
+}
+
+uint64_t open_files_add(struct open_files *files, int fd)
+{
+        LOCKED(&files->lock);
+
+        return file_add(files, fd, true);
+}
+
+uint64_t open_files_keep(struct open_files *files, int fd)
+{
+        LOCKED(&files->lock);
+        uint64_t number = file_find(files, fd);
+
+        return number ? number : file_add(files, fd, false);
 }
 
 size_t open_files_count(struct open_files *files)

@@ -29,6 +29,7 @@
 struct open_file {
         uint64_t number;
         int slot;
+        bool is_unnamed;
         nsec gone_at; /* when the kernel was first seen without it; 0: not yet */
 };
 
@@ -46,6 +47,9 @@ void open_files_done(struct open_files *files);
 /* The number of the file behind a descriptor of ours, which stays the caller's; a new one if it is not known.
  * 0: no room, or a file that cannot be polled. */
 uint64_t open_files_keep(struct open_files *files, int fd);
+
+/* Another number for a file that may be known; it is never found by it. */
+uint64_t open_files_add(struct open_files *files, int fd);
 
 uint64_t open_files_find(struct open_files *files, int fd); /* 0: not known */
 size_t open_files_count(struct open_files *files);

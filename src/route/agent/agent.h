@@ -57,7 +57,8 @@ struct agent {
         char epoch[40];
         long long serial;
         bool has_state, knows_settings;
-        bool is_complete; /* all replicas were told to the module of this epoch */
+        bool is_complete;    /* all replicas were told to the module of this epoch */
+        bool tells_complete; /* the call under way says so */
         struct http_pool_call *state, *setting;
         nsec state_at;
 

@@ -4,7 +4,7 @@
  * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow
  * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
  * after 5 s, and the side that reuses must be the shorter one. POST is retried only before anything was answered; the
- * module says what has failed (route/answers.def) and bounds how often. Plain strings of a map ignore case, hence keys
+ * module says what has failed (route/answers.def) and bounds how often. Plain strings of a map ignore case, hence names
  * are expressions.
  */
 #include "route/agent/nginx_conf.h"
@@ -32,7 +32,8 @@ static const char log_format[] =
 
 static const char proxy[] = "                        proxy_pass http://pool;\n"
                             "                        proxy_http_version 1.1;\n"
-                            "                        proxy_set_header Connection \"\";\n"
+                            "                        proxy_set_header Connection $sublet_connection;\n"
+                            "                        proxy_set_header Upgrade $sublet_upgrade;\n"
                             "                        proxy_set_header Host $host;\n"
                             "                        proxy_set_header X-Request-Id $request_id;\n"
                             "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
@@ -76,13 +77,10 @@ static void write_literal(FILE *to, const char *text)
 
 static void write_keys(FILE *to, const struct settings *settings)
 {
-        (void)fputs("        map $http_authorization $sublet_key {\n                default \"\";\n", to);
-        for (size_t i = 0; i < settings->n_keys; i++) {
-                (void)fputs("                \"~^[Bb]earer +", to);
-                write_literal(to, settings->keys[i].key);
-                (void)fprintf(to, "$\" \"%s\";\n", settings->keys[i].name);
-        }
-        (void)fputs("        }\n", to);
+        for (size_t i = 0; i < settings->n_keys; i++)
+                (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s;\n", settings->keys[i].name,
+                              settings->keys[i].key, settings->keys[i].is_admin ? " admin" : "",
+                              settings->keys[i].may_priority ? " priority" : "");
         for (size_t i = 0; i < settings->n_keys; i++) {
                 const struct settings_key *key = &settings->keys[i];
 
@@ -149,6 +147,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                 "                location = /v1/models {\n",
                 to);
         write_key_check(to, settings);
+        (void)fputs("                        sublet_models pool;\n                }\n"
+                    "                location ^~ /v1/models/ {\n",
+                    to);
+        write_key_check(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
                     to);
         write_key_check(to, settings);
@@ -156,7 +158,9 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs(proxy, to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
         if (settings->n_keys) /* the router's keys are not for the replicas */
-                (void)fputs("                        proxy_set_header Authorization \"\";\n", to);
+                (void)fputs("                        proxy_set_header Authorization \"\";\n"
+                            "                        proxy_set_header X-Api-Key \"\";\n",
+                            to);
         (void)fputs("                }\n        }\n", to);
 }
 

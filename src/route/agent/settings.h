@@ -80,6 +80,7 @@ struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
         struct request_rate rate;
         uint32_t burst;
+        bool is_admin, may_priority;
 };
 
 struct settings_service {

@@ -238,7 +238,7 @@ static void on_settings(void *context, const struct http_answer *answer)
         agent->setting = NULL;
         if (answer->code == 0 && !http_is_good(answer))
                 agent_log(agent, "the module refuses the settings: %s", http_text(answer));
-        agent->knows_settings = answer->code == 0;
+        agent->knows_settings = answer->code == 0 && agent->tells_complete == agent->is_complete;
 }
 
 /* All replicas are in the module: a model that none serves does not exist. */
@@ -270,6 +270,7 @@ static void push_settings(struct agent *agent)
                          (json_int_t)settings->retries, "breaker_failures", (json_int_t)settings->breaker, "breaker_ms",
                          (json_int_t)(settings->breaker_time / NSEC_PER_MSEC), "first_byte_ms",
                          (json_int_t)(settings->first_byte / NSEC_PER_MSEC));
+        agent->tells_complete = agent->is_complete;
         if (agent->is_complete)
                 (void)json_object_set_new(body, "complete", json_true());
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;

@@ -7,7 +7,10 @@ static const struct {
         ngx_uint_t status;
 } REFUSALS[] = {
         { "invalid_json", "invalid_request_error", "The body is not a valid JSON object.", 400 },
+        { "invalid_value", "invalid_request_error", "A field has a value of the wrong type.", 400 },
         { "model_required", "invalid_request_error", "You must provide a model parameter.", 400 },
+        { "unknown_endpoint", "invalid_request_error", "Clients have no endpoint at this path.", 404 },
+        { "method_not_allowed", "invalid_request_error", "This endpoint does not take this method.", 405 },
         { "model_not_found", "invalid_request_error", "No replica serves this model.", 404 },
         { "queue_full", "rate_limit_error", "All replicas are busy and the queue is full. Try again later.", 429 },
         { "no_replica", "server_error", "No replica of this model is available.", 503 },
@@ -42,6 +45,14 @@ ngx_int_t sublet_send(ngx_http_request_t *r, ngx_uint_t status, const char *type
         return ngx_http_output_filter(r, &out);
 }
 
+/* Of the Anthropic API, whose errors say so. */
+static int is_messages(const ngx_http_request_t *r)
+{
+        static const char path[] = "/v1/messages";
+
+        return r->uri.len >= sizeof(path) - 1 && ngx_strncmp(r->uri.data, path, sizeof(path) - 1) == 0;
+}
+
 static ngx_int_t send_error(ngx_http_request_t *r, ngx_uint_t status, const char *type, const char *code,
                             const char *message)
 {
@@ -53,8 +64,8 @@ static ngx_int_t send_error(ngx_http_request_t *r, ngx_uint_t status, const char
         if (!text)
                 return NGX_HTTP_INTERNAL_SERVER_ERROR;
         end = ngx_snprintf(text, ROOM,
-                           "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}\n", message,
-                           type, code);
+                           "{%s\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}\n",
+                           is_messages(r) ? "\"type\":\"error\"," : "", message, type, code);
         return sublet_send(r, status, "application/json", text, (size_t)(end - text));
 }
 
@@ -93,7 +104,8 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r)
         if (REFUSALS[i].status == 429 || REFUSALS[i].status == 503)
                 retry_after(r, ctx->pool);
         r->err_status = r->err_status ? REFUSALS[i].status : 0;
-        return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code, REFUSALS[i].message);
+        return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code,
+                          *ctx->detail ? ctx->detail : REFUSALS[i].message);
 }
 
 /* Errors that nginx itself found, by status; the last two are for any other of 5xx and of 4xx. */
@@ -134,6 +146,36 @@ static int is_known(const uint64_t *hashes, size_t n, uint64_t hash)
         return 0;
 }
 
+/* "/v1/models/NAME"; 0: the list. */
+static size_t asked_model(const ngx_http_request_t *r, const u_char **ret)
+{
+        static const char list[] = "/v1/models/";
+
+        if (r->uri.len < sizeof(list) || ngx_strncmp(r->uri.data, list, sizeof(list) - 1) != 0)
+                return 0;
+        *ret = r->uri.data + sizeof(list) - 1;
+        return r->uri.len - (sizeof(list) - 1);
+}
+
+/* A name that is served has no character that JSON would escape. */
+static ngx_int_t send_model(ngx_http_request_t *r, const struct pool *pool, const u_char *name, size_t size)
+{
+        uint64_t hash = pool_model_hash((const char *)name, size);
+        u_char *text = ngx_pnalloc(r->pool, size + 128), *end;
+        int is_there = 0;
+
+        for (int i = 0; i < POOL_REPLICAS; i++)
+                for (int k = 0; pool->replicas[i].slot_state == POOL_USED && k < POOL_MODELS; k++)
+                        is_there |= pool->replicas[i].models[k] == hash;
+        if (!is_there)
+                return send_error(r, 404, "invalid_request_error", "model_not_found", "No replica serves this model.");
+        if (!text)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        end = ngx_sprintf(text, "{\"id\":\"%*s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"sublet\"}\n", size,
+                          name);
+        return sublet_send(r, 200, "application/json", text, (size_t)(end - text));
+}
+
 ngx_int_t sublet_models(ngx_http_request_t *r)
 {
         enum {
@@ -143,10 +185,14 @@ ngx_int_t sublet_models(ngx_http_request_t *r)
         u_char *text = ngx_pnalloc(r->pool, ROOM), *at;
         static uint64_t seen[POOL_REPLICAS * POOL_MODELS];
         static struct pool_config config;
-        size_t n = 0;
+        const u_char *name;
+        size_t n = 0, size;
 
         if (!text || ngx_http_discard_request_body(r) != NGX_OK)
                 return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        size = asked_model(r, &name);
+        if (size)
+                return send_model(r, pool, name, size);
         at = ngx_snprintf(text, ROOM, "{\"object\":\"list\",\"data\":[");
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 if (pool->replicas[i].slot_state != POOL_USED || !pool_read(pool, i, &config))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a request: its body, from memory or from its file, and three headers. */
+/* Reads a request: its model and its prompt, from memory or from the file its body is in, and three headers. */
 #include "route/nginx/module.h"
 
 #include "route/hints.h"
 #include "route/scan.h"
+
+#include <sys/mman.h>
 
 enum {
         PIECE = 64 * 1024,
@@ -64,20 +66,30 @@ static int keep_chain(sublet_ctx_t *ctx)
         return 1;
 }
 
+/* A model that is not named is any, if there are not two to choose from. */
+static int keep_model(sublet_ctx_t *ctx, const char *name, size_t size)
+{
+        if (!size && ctx->endpoint->model == ENDPOINT_NEEDED && !pool_has_one_model(ctx->pool))
+                return sublet_turn_away(ctx, POOL_BAD, "model_required");
+        ctx->query.model = size ? pool_model_hash(name, size) : POOL_ANY;
+        ctx->model.data = ngx_pnalloc(ctx->request->pool, size + 1);
+        if (!ctx->model.data)
+                return sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+        ngx_memcpy(ctx->model.data, name, size);
+        ctx->model.len = size;
+        return 1;
+}
+
 static int keep_scan(sublet_ctx_t *ctx)
 {
         const struct scan_word *session = scan.session.size ? &scan.session : &scan.user;
 
         ctx->is_stream = scan.is_stream;
-        ctx->item.priority = (int32_t)ngx_max(INT32_MIN, ngx_min(INT32_MAX, scan.priority));
-        ctx->query.model = pool_model_hash(scan.model.text, scan.model.size);
+        if (ctx->may_priority) /* engines mean it the other way round: the lower goes first */
+                ctx->item.priority = (int32_t)-ngx_max(-INT32_MAX, ngx_min(INT32_MAX, scan.priority));
+        ctx->is_stored |= scan.has_link;
         if (!ctx->query.session)
                 ctx->query.session = hash_word(session->text, session->size);
-        ctx->model.len = scan.model.size;
-        ctx->model.data = ngx_pnalloc(ctx->request->pool, scan.model.size);
-        if (!ctx->model.data)
-                return 0;
-        ngx_memcpy(ctx->model.data, scan.model.text, scan.model.size);
         return keep_chain(ctx);
 }
 
@@ -99,7 +111,7 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
                         hints_deadline(h->value.data, h->value.len, ctx->item.deadline - ctx->item.arrived, &span);
                 if (ctx->has_deadline)
                         ctx->item.deadline = ctx->item.arrived + span;
-        } else if (HEADER_IS(h, "X-Sublet-Priority")) {
+        } else if (HEADER_IS(h, "X-Sublet-Priority") && ctx->may_priority) {
                 (void)hints_priority(h->value.data, h->value.len, &ctx->item.priority);
         }
 }
@@ -117,23 +129,118 @@ static void read_headers(sublet_ctx_t *ctx)
                 }
 }
 
-int sublet_read_request(sublet_ctx_t *ctx)
+/* What is wrong with it: the field, or where. */
+static int refuse_json(sublet_ctx_t *ctx, int error)
+{
+        u_char *to = (u_char *)ctx->detail, *end = to + sizeof(ctx->detail) - 1;
+
+        if (error == SCAN_E_TYPE)
+                to = ngx_slprintf(to, end, "'%*s' has a value of the wrong type.", (size_t)scan.n_key, scan.key);
+        else if (error == SCAN_E_JSON)
+                to = ngx_slprintf(to, end, "%s: see byte %uL.", scan_error(error), scan.at);
+        else
+                to = ngx_slprintf(to, end, "%s.", scan_error(error));
+        *to = 0;
+        return sublet_turn_away(ctx, POOL_BAD,
+                                error == SCAN_E_TYPE || error == SCAN_E_LONG ? "invalid_value" : "invalid_json");
+}
+
+static int read_json(sublet_ctx_t *ctx)
 {
         size_t size;
         int r = scan_body(ctx->request, &size);
 
-        if (!size && ctx->request->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE | NGX_HTTP_OPTIONS)) {
-                ctx->query.model = POOL_ANY;
-                ctx->query.chain = NULL;
-                read_headers(ctx);
-                return 1;
-        }
         if (r != SCAN_OK)
-                return sublet_turn_away(ctx, POOL_BAD, "invalid_json");
-        if (!scan.has_model || !scan.model.size)
-                return sublet_turn_away(ctx, POOL_BAD, "model_required");
-        if (!keep_scan(ctx))
-                return sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+                return refuse_json(ctx, r);
+        if (!keep_model(ctx, scan.model.text, scan.model.size))
+                return 0;
+        return keep_scan(ctx) ? 1 : sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+}
+
+/* All of a body in one piece of memory. NULL: none, or no memory. ret_map: to be unmapped, if it is not NULL. */
+static char *whole_body(ngx_http_request_t *r, size_t *ret_size, void **ret_map)
+{
+        ngx_chain_t *first = r->request_body ? r->request_body->bufs : NULL;
+        u_char *copy, *at;
+
+        *ret_size = 0;
+        *ret_map = NULL;
+        for (ngx_chain_t *l = first; l; l = l->next)
+                *ret_size += (size_t)ngx_buf_size(l->buf);
+        if (!*ret_size)
+                return NULL;
+        for (ngx_chain_t *l = first; l; l = l->next)
+                if (l->buf->in_file) { /* then all of it is there, from its beginning */
+                        *ret_map = mmap(NULL, *ret_size, PROT_READ, MAP_PRIVATE, l->buf->file->fd, 0);
+                        *ret_map = *ret_map == MAP_FAILED ? NULL : *ret_map;
+                        return *ret_map;
+                }
+        if (!first->next)
+                return (char *)first->buf->pos;
+        copy = at = ngx_palloc(r->pool, *ret_size);
+        for (ngx_chain_t *l = first; copy && l; l = l->next)
+                at = ngx_cpymem(at, l->buf->pos, (size_t)(l->buf->last - l->buf->pos));
+        return (char *)copy;
+}
+
+static int read_form(sublet_ctx_t *ctx)
+{
+        ngx_str_t *type = &ctx->request->headers_in.content_type->value;
+        const char *found = "";
+        size_t size, n = 0;
+        void *map;
+        char *body = whole_body(ctx->request, &size, &map);
+        int r;
+
+        if (body)
+                (void)endpoint_form_field((char *)type->data, type->len, body, size, "model", &found, &n);
+        r = keep_model(ctx, found, n);
+        if (map)
+                (void)munmap(map, size);
+        return r;
+}
+
+static int is_form(ngx_http_request_t *r)
+{
+        static const char form[] = "multipart/";
+        ngx_table_elt_t *type = r->headers_in.content_type;
+
+        return type && type->value.len > sizeof(form) - 1 &&
+               ngx_strncasecmp(type->value.data, (u_char *)form, sizeof(form) - 1) == 0;
+}
+
+static int read_query(sublet_ctx_t *ctx)
+{
+        ngx_str_t value = ngx_null_string;
+        u_char *from, *to;
+
+        if (ctx->endpoint->model != ENDPOINT_QUERY ||
+            ngx_http_arg(ctx->request, (u_char *)"model", 5, &value) != NGX_OK)
+                return keep_model(ctx, "", 0);
+        if (!keep_model(ctx, (char *)value.data, value.len))
+                return 0;
+        from = to = ctx->model.data;
+        ngx_unescape_uri(&to, &from, ctx->model.len, 0);
+        ctx->model.len = (size_t)(to - ctx->model.data);
+        ctx->query.model = pool_model_hash((char *)ctx->model.data, ctx->model.len);
+        return 1;
+}
+
+static int read_body(sublet_ctx_t *ctx)
+{
+        enum endpoint_body body = ctx->endpoint->body;
+
+        if (is_form(ctx->request) && body != ENDPOINT_NONE && body != ENDPOINT_SOCKET)
+                return read_form(ctx);
+        if (body == ENDPOINT_JSON || body == ENDPOINT_FORM)
+                return read_json(ctx);
+        return read_query(ctx);
+}
+
+int sublet_read_request(sublet_ctx_t *ctx)
+{
+        if (!read_body(ctx))
+                return 0;
         read_headers(ctx); /* a header has precedence over the body */
         if (!pool_serves(ctx->pool, ctx->query.model) && ctx->pool->settings.is_complete)
                 return sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");

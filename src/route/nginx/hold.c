@@ -209,6 +209,16 @@ int sublet_may_hold(sublet_ctx_t *ctx)
         return !ctx->pool->settings.is_complete || pool_serves(ctx->pool, ctx->query.model);
 }
 
+void sublet_nobody(sublet_ctx_t *ctx)
+{
+        if (ctx->rc != NGX_ERROR || ctx->refusal)
+                return;
+        if (ctx->pool->settings.is_complete && !pool_serves(ctx->pool, ctx->query.model))
+                (void)sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
+        else
+                (void)sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+}
+
 static void retry_held(sublet_ctx_t *ctx, struct misses *misses)
 {
         uint32_t *n = misses_of(misses, ctx->query.model);
@@ -221,10 +231,7 @@ static void retry_held(sublet_ctx_t *ctx, struct misses *misses)
                 ++*n;
                 return;
         }
-        if (ctx->rc == NGX_ERROR && !pool_serves(ctx->pool, ctx->query.model))
-                (void)sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
-        else if (ctx->rc == NGX_ERROR)
-                (void)sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+        sublet_nobody(ctx);
         resume(ctx);
 }
 

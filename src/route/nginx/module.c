@@ -139,6 +139,8 @@ static ngx_command_t commands[] = {
         { ngx_string("sublet_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE2, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0,
           NULL },
         { ngx_string("sublet"), NGX_HTTP_UPS_CONF | NGX_CONF_TAKE1, set_upstream, NGX_HTTP_SRV_CONF_OFFSET, 0, NULL },
+        { ngx_string("sublet_key"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, sublet_key_set, NGX_HTTP_MAIN_CONF_OFFSET, 0,
+          NULL },
         LOCATION("sublet_route", NGX_CONF_TAKE1, route, NULL),
         LOCATION("sublet_api", NGX_CONF_TAKE1, api, &api),
         LOCATION("sublet_models", NGX_CONF_TAKE1, models, &models),
@@ -150,7 +152,10 @@ static void *create_main(ngx_conf_t *cf)
 {
         sublet_main_t *conf = ngx_pcalloc(cf->pool, sizeof(*conf));
 
-        return conf && ngx_array_init(&conf->zones, cf->pool, 2, sizeof(sublet_zone_t *)) == NGX_OK ? conf : NULL;
+        if (!conf || ngx_array_init(&conf->zones, cf->pool, 2, sizeof(sublet_zone_t *)) != NGX_OK ||
+            ngx_array_init(&conf->keys, cf->pool, 8, sizeof(sublet_key_t)) != NGX_OK)
+                return NULL;
+        return conf;
 }
 
 static void *create_location(ngx_conf_t *cf)
@@ -272,6 +277,7 @@ static ngx_http_module_t context = {
         .preconfiguration = sublet_variables,
         .postconfiguration = postconfiguration,
         .create_main_conf = create_main,
+        .init_main_conf = sublet_keys_init,
         .create_loc_conf = create_location,
 };
 

@@ -3,6 +3,7 @@
  * Inside the nginx module: the state of a request, and the functions of its files.
  *
  *      module.c     directives, shared memory, the bell, hooks
+ *      keys.c       API keys, and which paths a client may use
  *      body.c       reads a request's body and headers
  *      request.c    decides; the only place that gives load back (sublet_release)
  *      hold.c       holds requests that nobody can take now
@@ -22,6 +23,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
+#include "route/endpoint.h"
 #include "route/pool.h"
 #include "route/queue.h"
 
@@ -32,7 +34,15 @@ typedef struct {
 } sublet_zone_t;
 
 typedef struct {
+        ngx_str_t name, token;
+        unsigned is_admin : 1, may_priority : 1;
+} sublet_key_t;
+
+typedef struct {
         ngx_array_t zones; /* of sublet_zone_t * */
+        ngx_array_t keys;  /* of sublet_key_t */
+        uint16_t *table;   /* indices of keys + 1, by the hash of the token */
+        size_t n_table;    /* a power of two; 0: no keys */
 } sublet_main_t;
 
 typedef struct {
@@ -63,7 +73,9 @@ typedef struct {
         ngx_uint_t log_level; /* of the client's connection, while nginx is kept quiet; 0: it is not */
         enum pool_outcome outcome;
         const char *refusal; /* code of the error; NULL: none */
-        ngx_int_t rc;        /* NGX_DECLINED: go on, to the peer or to the refusal */
+        const struct endpoint *endpoint;
+        char detail[128]; /* of the refusal, in place of its usual message; "": none. Safe in JSON */
+        ngx_int_t rc;     /* NGX_DECLINED: go on, to the peer or to the refusal */
         unsigned is_stream : 1, has_body : 1, is_parked : 1, is_held : 1, is_first : 1, is_answer : 1, was_held : 1;
         unsigned has_deadline : 1; /* the client said how long it may be held */
         unsigned has_head : 1;     /* the head of the answer was read */
@@ -71,6 +83,8 @@ typedef struct {
         unsigned is_sent : 1;      /* in the list `sent` */
         unsigned is_waiting : 1;   /* as a peer of nginx's upstream */
         unsigned is_nobody : 1;    /* held because nobody is up */
+        unsigned is_stored : 1;    /* it names what one replica has stored */
+        unsigned may_priority : 1; /* its key may say how urgent it is */
 } sublet_ctx_t;
 
 extern ngx_module_t ngx_http_sublet_module;
@@ -93,6 +107,7 @@ void sublet_queue_init(void);
 int sublet_queue_is_empty(void);
 void sublet_queue_scan(void); /* somebody may be free */
 int sublet_may_hold(sublet_ctx_t *ctx);
+void sublet_nobody(sublet_ctx_t *ctx);          /* turns it away, if no replica takes it (ctx->rc) */
 int sublet_hold(sublet_ctx_t *ctx);             /* 1: parked. 0: see ctx->rc */
 ngx_int_t sublet_hold_again(sublet_ctx_t *ctx); /* NGX_AGAIN: held, as a peer. NGX_DECLINED: go. NGX_ERROR */
 void sublet_unpark(sublet_ctx_t *ctx);
@@ -105,6 +120,12 @@ int sublet_watch_is_empty(void);
 void sublet_watch(sublet_ctx_t *ctx);
 void sublet_unwatch(sublet_ctx_t *ctx);
 void sublet_watch_scan(void);
+
+/* keys.c */
+char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *sublet_keys_init(ngx_conf_t *cf, void *conf);
+const sublet_key_t *sublet_key_of(ngx_http_request_t *r); /* NULL: none, or an unknown one */
+int sublet_path_check(sublet_ctx_t *ctx);                 /* fills ctx->endpoint; 0: refused */
 
 /* body.c */
 int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */

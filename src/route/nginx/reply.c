@@ -83,7 +83,9 @@ static int goes_elsewhere(sublet_ctx_t *ctx, nsec now)
 
         switch (answer_meaning(ctx->answer)->retry) {
         case RETRY_FREE: /* of a busy one: there, or held */
-                return now < ctx->item.deadline;
+                others.tried |= 1ull << ctx->at;
+                return ctx->answer == ANSWER_ABSENT ? pool_has_other(ctx->pool, &others, now) :
+                                                      now < ctx->item.deadline;
         case RETRY_BOUGHT:
                 others.tried |= 1ull << ctx->at;
                 return pool_has_other(ctx->pool, &others, now) && sublet_may_buy(ctx, now);
@@ -102,6 +104,8 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         if (answer == ANSWER_NONE && u->buffer.last < u->buffer.end)
                 return NGX_AGAIN;
         ctx->answer = answer == ANSWER_NONE ? ANSWER_GOOD : answer; /* pings have filled the buffer */
+        if (ctx->is_stored && u->headers_in.status_n == NGX_HTTP_NOT_FOUND)
+                ctx->answer = ANSWER_ABSENT;
         if (ctx->at < 0)
                 return NGX_OK;
         if (ctx->answer == ANSWER_GOOD) {

@@ -140,8 +140,7 @@ static int decide_or_hold(sublet_ctx_t *ctx)
                 pool_measure(&ctx->pool->decision, ctx->decision_took);
                 if (sublet_may_hold(ctx) && sublet_hold(ctx))
                         return 0;
-                if (ctx->rc == NGX_ERROR && !ctx->refusal)
-                        (void)sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+                sublet_nobody(ctx);
         }
         return 1;
 }
@@ -233,6 +232,11 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
         ctx = make_ctx(r, conf->route->pool);
         if (!ctx)
                 return NGX_ERROR;
+        if (!sublet_path_check(ctx)) {
+                ctx->has_body = 1;
+                rc = ngx_http_discard_request_body(r);
+                return rc == NGX_OK ? continue_request(r, ctx) : rc;
+        }
         r->request_body_in_single_buf = 1;
         rc = ngx_http_read_client_request_body(r, body_ready); /* counts the request */
         if (rc >= NGX_HTTP_SPECIAL_RESPONSE)

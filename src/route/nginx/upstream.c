@@ -165,7 +165,7 @@ static void note_end(sublet_ctx_t *ctx, enum answer answer, nsec now)
                 return;
         if (is_blamed(ctx, answer) && pool_answered(ctx->pool, ctx->at, answer, now))
                 sublet_ring();
-        if (breaker != BREAKER_COUNTS && breaker != BREAKER_TRIPS && answer != ANSWER_MOVED)
+        if (breaker != BREAKER_COUNTS && breaker != BREAKER_TRIPS && answer != ANSWER_MOVED && answer != ANSWER_ABSENT)
                 return;
         ctx->query.tried |= 1ull << ctx->at;
         ctx->n_failed += breaker == BREAKER_COUNTS;

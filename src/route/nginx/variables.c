@@ -74,8 +74,58 @@ static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *
         return NGX_OK;
 }
 
+/* These need no room of their own. */
+static ngx_int_t text_get(ngx_http_variable_value_t *v, const u_char *text, size_t size)
+{
+        v->data = (u_char *)(uintptr_t)text;
+        v->len = (unsigned int)size & 0xfffffffu;
+        v->valid = 1;
+        v->no_cacheable = 0;
+        v->not_found = 0;
+        return NGX_OK;
+}
+
+static ngx_int_t key_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+        const sublet_key_t *key = sublet_key_of(r);
+
+        (void)data;
+        return key ? text_get(v, key->name.data, key->name.len) : text_get(v, (const u_char *)"", 0);
+}
+
+/* For the replica's header `Upgrade` (data 0) and `Connection`: only where an endpoint takes an upgrade. */
+static ngx_int_t upgrade_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        ngx_table_elt_t *h = r->headers_in.upgrade;
+
+        if (!ctx || !ctx->endpoint || ctx->endpoint->body != ENDPOINT_SOCKET || !h)
+                return text_get(v, (const u_char *)"", 0);
+        return data ? text_get(v, (const u_char *)"upgrade", 7) : text_get(v, h->value.data, h->value.len);
+}
+
+static const struct {
+        ngx_str_t name;
+        ngx_http_get_variable_pt get;
+        uintptr_t data;
+} PLAIN[] = {
+        { ngx_string("sublet_key"), key_get, 0 },
+        { ngx_string("sublet_upgrade"), upgrade_get, 0 },
+        { ngx_string("sublet_connection"), upgrade_get, 1 },
+};
+
 ngx_int_t sublet_variables(ngx_conf_t *cf)
 {
+        for (size_t i = 0; i < sizeof(PLAIN) / sizeof(PLAIN[0]); i++) {
+                ngx_str_t name = PLAIN[i].name;
+                ngx_http_variable_t *v = ngx_http_add_variable(cf, &name, 0);
+
+                if (!v)
+                        return NGX_ERROR;
+                v->get_handler = PLAIN[i].get;
+                v->data = PLAIN[i].data;
+        }
+
         for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
                 ngx_str_t name = NAMES[i];
                 ngx_http_variable_t *v = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);

@@ -40,6 +40,7 @@
 
 enum {
         RANGES_MAX = 4096,
+        FIRST_KEPT = 512, /* away from the numbers that programs expect to be given */
         RM_MAJOR = 195,
         UVM_MAJOR = 511, /* dynamic in reality */
         CTL_MINOR = 255,
@@ -344,18 +345,24 @@ HOOK int ioctl(int fd, unsigned long request, ...)
 
 /* ---- mmap, munmap -------------------------------------------------------------------------- */
 
-/* UVM ranges of this process: their munmap is reported to the server. */
+/* Ranges of this process. UVM's: their munmap is reported to the server. Others keep the open file that they were
+ * mapped through, as the kernel does: a second descriptor of it, closed with them. */
 static struct range {
         _Atomic uintptr_t base; /* 0: free; 1: being written */
         size_t length;
         int fd;
+        bool is_uvm;
         pid_t pid;
 } ranges[RANGES_MAX];
 static atomic_uint n_ranges;
 
 /* A range beyond RANGES_MAX is not recorded; its memory is freed when the VA space ends. */
-static void range_put(uintptr_t base, size_t length, int fd)
+static void range_put(uintptr_t base, size_t length, int fd, bool is_uvm)
 {
+        if (!is_uvm)
+                fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_KEPT);
+        if (fd < 0)
+                return;
         for (size_t i = 0; i < RANGES_MAX; i++) {
                 uintptr_t none = 0;
 
@@ -363,6 +370,7 @@ static void range_put(uintptr_t base, size_t length, int fd)
                         continue;
                 ranges[i].length = length;
                 ranges[i].fd = fd;
+                ranges[i].is_uvm = is_uvm;
                 ranges[i].pid = getpid();
                 atomic_fetch_add(&n_ranges, 1);
                 atomic_store(&ranges[i].base, base);
@@ -377,11 +385,16 @@ static void ranges_unmap(uintptr_t base, size_t length)
 
                 if (at <= 1 || at >= base + length || base >= at + ranges[i].length || ranges[i].pid != getpid())
                         continue;
-                (void)sim_munmap(ranges[i].fd, (void *)base, length);
+                if (ranges[i].is_uvm)
+                        (void)sim_munmap(ranges[i].fd, (void *)base, length);
                 if (at < base || at + ranges[i].length > base + length)
                         continue; /* a part of it stays */
-                if (atomic_compare_exchange_strong(&ranges[i].base, &at, 0))
-                        atomic_fetch_sub(&n_ranges, 1);
+                if (!atomic_compare_exchange_strong(&ranges[i].base, &at, 1))
+                        continue;
+                if (!ranges[i].is_uvm)
+                        (void)syscall(SYS_close, ranges[i].fd);
+                atomic_store(&ranges[i].base, 0);
+                atomic_fetch_sub(&n_ranges, 1);
         }
 }
 
@@ -400,8 +413,8 @@ HOOK void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t
                 errno = (int)-r;
                 return MAP_FAILED;
         }
-        if (is_uvm)
-                range_put((uintptr_t)r, length, fd);
+        if (is_uvm || sim_node(NULL, fd, NULL) == RM_NODE_CTL)
+                range_put((uintptr_t)r, length, fd, is_uvm);
         return (void *)r;
 }
 

@@ -130,9 +130,10 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
                 return device_alloc(machine, object, params);
         case RM_CLASS_SUBDEVICE:
                 return subdevice_alloc(object, params);
+        case CLASS_VIRTUAL:
+                return params->size ? taken_alloc(object, params) : RM_STATUS_INVALID_ARGUMENT;
         case RM_CLASS_VIDEO_MEMORY:
         case RM_CLASS_HOST_MEMORY:
-        case CLASS_VIRTUAL:
         case CLASS_DEVICELESS:
                 return mem_alloc(object, params);
         case RM_CLASS_GROUP:
@@ -147,7 +148,7 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
                 return buffer_alloc(request, object, params);
         case CLASS_ADDRESS_SPACE:
                 rm_put64(params->data, params->size, 8, 0x1fffffffb000000); /* its size */
-                return RM_STATUS_OK;
+                return taken_alloc(object, params);
         case CLASS_GPU_INSTANCE:
         case CLASS_COMPUTE_INSTANCE:
                 return instance_alloc(machine, object, params);
@@ -171,6 +172,8 @@ void object_gone(void *context, struct object *object)
                 object->memory->n_handles--;
                 mem_unref(object->memory);
         }
+        if (object->taken)
+                heap_give(&object->gpu->heap, object->taken);
         channel_unref(object->channel);
         group_unref(object->group);
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,6 +48,7 @@ struct object {
         struct memory *memory;
         struct group *group;
         struct channel *channel;
+        bytes taken;           /* of the device, without being asked */
         uint64_t event;        /* cookie of the file where an event is reported; 0: none */
         struct buffer *buffer; /* of context-switch records */
         bool is_dup;

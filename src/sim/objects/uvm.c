@@ -11,7 +11,7 @@
  *
  * Ranges of a space do not overlap. Source: docs/rm-abi.md 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
  */
-#include "sim/server/machine.h"
+#include "sim/objects/uvm.h"
 
 #include "base/cleanup.h"
 #include "base/process.h"
@@ -24,135 +24,8 @@
 enum {
         STATUS_ILLEGAL_ACTION = 0x16,
         STATUS_GPU_UUID_NOT_FOUND = 0x12,
-        STATUS_ADDRESS_IN_USE = 0x68,
         MULTI_PROCESS = 2, /* flag of INITIALIZE: any process may map */
-        HOST_PAGE = 4096,
 };
-
-#define CHUNK (2 * MIB)
-
-enum range_kind {
-        RANGE_EXTERNAL,
-        RANGE_POOL,
-        RANGE_PLAIN,
-        RANGE_MANAGED,
-};
-
-struct mapping {
-        struct mapping *next;
-        uint64_t base, length;
-        struct memory *memory;
-};
-
-struct range {
-        struct range *next;
-        enum range_kind kind;
-        uint64_t base, length;
-        struct mapping *mappings;        /* external */
-        struct heap_evictable evictable; /* managed */
-        struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
-        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
-        pid_t mapper;                    /* the process that mapped a managed range */
-};
-
-struct space {
-        struct range *ranges;
-        struct gpu *gpu; /* the first that was registered: managed memory goes there */
-        pid_t pid;       /* the only process that may map; 0: any */
-};
-
-/* ---- ranges -------------------------------------------------------------------------------- */
-
-static bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
-{
-        return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
-}
-
-static struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
-{
-        for (struct range *range = space->ranges; range; range = range->next)
-                if (is_inside(base, length, range->base, range->length))
-                        return range;
-        return NULL;
-}
-
-static bool is_taken(const struct space *space, uint64_t base, uint64_t length)
-{
-        for (const struct range *range = space->ranges; range; range = range->next)
-                if (base < range->base + range->length && range->base < base + length)
-                        return true;
-        return false;
-}
-
-static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret)
-{
-        struct range *range;
-
-        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
-                return SIM_STATUS_INVALID_ADDRESS;
-        if (is_taken(space, base, length))
-                return STATUS_ADDRESS_IN_USE;
-        range = calloc(1, sizeof(*range));
-        if (!range)
-                return RM_STATUS_NO_MEMORY;
-        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
-        space->ranges = range;
-        if (ret)
-                *ret = range;
-        return RM_STATUS_OK;
-}
-
-static void range_evict(struct range *range)
-{
-        if (range->gpu)
-                heap_give_evictable(&range->gpu->heap, &range->evictable);
-        range->gpu = NULL;
-}
-
-static void range_make_resident(struct range *range, struct gpu *gpu)
-{
-        range_evict(range);
-        if (!gpu)
-                return;
-        heap_take_evictable(&gpu->heap, &range->evictable, (range->length + CHUNK - 1) / CHUNK * CHUNK);
-        range->gpu = gpu;
-}
-
-/* Drops what is mapped wholly inside. */
-static void range_unmap(struct range *range, uint64_t base, uint64_t length)
-{
-        for (struct mapping **at = &range->mappings; *at;) {
-                struct mapping *mapping = *at;
-
-                if (!is_inside(mapping->base, mapping->length, base, length)) {
-                        at = &mapping->next;
-                        continue;
-                }
-                *at = mapping->next;
-                mem_unref(mapping->memory);
-                free(mapping);
-        }
-}
-
-static void range_free(struct space *space, struct range *range)
-{
-        LIST_REMOVE(&space->ranges, range);
-        range_unmap(range, range->base, range->length);
-        range_evict(range);
-        if (range->fd >= 0)
-                close(range->fd);
-        free(range);
-}
-
-struct space *space_free(struct space *space)
-{
-        if (!space)
-                return NULL;
-        while (space->ranges)
-                range_free(space, space->ranges);
-        free(space);
-        return NULL;
-}
 
 /* ---- calls: each returns a status ---------------------------------------------------------- */
 
@@ -177,6 +50,8 @@ static uint32_t register_gpu(struct machine *machine, struct request *request, s
                 return STATUS_GPU_UUID_NOT_FOUND;
         if (gpu->is_lost)
                 return SIM_STATUS_GPU_IS_LOST;
+        if (!space->gpu && gpu_register(gpu) != HEAP_OK)
+                return RM_STATUS_NO_MEMORY;
         if (!space->gpu)
                 space->gpu = gpu;
         request->block.data[16] = 0;                                        /* numaEnabled */
@@ -202,6 +77,19 @@ static uint32_t memory_named(struct machine *machine, const struct request *requ
         return RM_STATUS_OK;
 }
 
+/* Of the mapping that was put into the range; without room it goes again. */
+static uint32_t mapping_tables(struct space *space, struct range *range, struct mapping *mapping, uint32_t pages)
+{
+        if (!space->gpu)
+                return RM_STATUS_OK;
+        if (mmu_take(space->gpu, mapping->base, mapping->length, pages, &mapping->tables) == HEAP_OK) {
+                mapping->gpu = space->gpu;
+                return RM_STATUS_OK;
+        }
+        range_unmap(range, mapping->base, mapping->length);
+        return RM_STATUS_NO_MEMORY;
+}
+
 static uint32_t map_external(struct machine *machine, struct request *request, struct space *space)
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
@@ -222,9 +110,26 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
                 return RM_STATUS_NO_MEMORY;
         memory = mem_ref(memory); /* it may be mapped there already */
         range_unmap(range, request->call.base, request->call.length);
-        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory };
+        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, NULL, 0 };
         range->mappings = mapping;
-        return RM_STATUS_OK;
+        return mapping_tables(space, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
+}
+
+/* Pages that lead nowhere: those of 64 KiB, as far as the page tables go. */
+static uint32_t map_sparse(const struct request *request, struct space *space)
+{
+        struct range *range = range_at(space, request->call.base, request->call.length);
+        struct mapping *mapping;
+
+        if (!range || range->kind != RANGE_EXTERNAL || range->base != request->call.base ||
+            range->length != request->call.length || range->mappings)
+                return SIM_STATUS_INVALID_ADDRESS;
+        mapping = calloc(1, sizeof(*mapping));
+        if (!mapping)
+                return RM_STATUS_NO_MEMORY;
+        *mapping = (struct mapping){ .base = range->base, .length = range->length };
+        range->mappings = mapping;
+        return mapping_tables(space, range, mapping, 2);
 }
 
 static uint32_t unmap_external(const struct request *request, struct space *space)
@@ -283,6 +188,40 @@ static uint32_t zombies_free(struct space *space)
         return RM_STATUS_OK;
 }
 
+/* uuid, descriptor, client@20, channel@24 */
+static uint32_t register_channel(struct machine *machine, const struct request *request, struct space *space)
+{
+        uint32_t name = rm_get32(request->block.data, request->block.size, 20);
+        struct client *client = handles_client(&machine->handles, name);
+        const struct object *object;
+        struct retained *retained;
+
+        object = client ? handles_get(client, rm_get32(request->block.data, request->block.size, 24)) : NULL;
+        if (!object || !object->channel)
+                return RM_STATUS_OK; /* what else is registered is not simulated */
+        retained = calloc(1, sizeof(*retained));
+        if (!retained)
+                return RM_STATUS_NO_MEMORY;
+        *retained = (struct retained){ space->retained, name, object->handle, object->channel->group };
+        retained->group->refs++;
+        retained->group->is_retained = true;
+        space->retained = retained;
+        return RM_STATUS_OK;
+}
+
+static uint32_t unregister_channel(const struct request *request, struct space *space)
+{
+        uint32_t client = rm_get32(request->block.data, request->block.size, 0);
+        uint32_t channel = rm_get32(request->block.data, request->block.size, 4);
+
+        for (struct retained **at = &space->retained; *at; at = &(*at)->next)
+                if ((*at)->client == client && (*at)->channel == channel) {
+                        retained_drop(at);
+                        break;
+                }
+        return RM_STATUS_OK;
+}
+
 static uint32_t space_call(struct machine *machine, struct request *request, struct space *space)
 {
         switch (request->call.kind) {
@@ -296,6 +235,12 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
                 return range_new(space, RANGE_PLAIN, request->call.base, request->call.length, NULL);
         case RM_UVM_MAP_EXTERNAL:
                 return map_external(machine, request, space);
+        case RM_UVM_MAP_EXTERNAL_SPARSE:
+                return map_sparse(request, space);
+        case RM_UVM_REGISTER_CHANNEL:
+                return register_channel(machine, request, space);
+        case RM_UVM_UNREGISTER_CHANNEL:
+                return unregister_channel(request, space);
         case RM_UVM_UNMAP_EXTERNAL:
                 return unmap_external(request, space);
         case RM_UVM_FREE:

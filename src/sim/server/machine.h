@@ -12,6 +12,7 @@
  *      objects/fabric.c    addresses of an NVLink fabric
  *      objects/exports.c   memory that a descriptor carries to other processes
  *      objects/uvm.c       VA spaces, external and managed ranges
+ *      objects/tables.c    what the driver takes without being asked: page tables, address spaces
  *      methods/            what objects answer to controls
  *      engine/gpu.c        devices: groups, channels, launches, fences
  *      engine/meetings.c   work of several devices that waits for each other
@@ -107,6 +108,8 @@ struct gpu {
         struct switches **switches_end;
         uint64_t n_switches, n_switches_lost; /* there; since the latest of them */
         nsec deliver_at;                      /* the next delivery, if there are any */
+        unsigned int n_registered;            /* VA spaces of UVM */
+        bytes tables, tables_taken;           /* page tables of UVM; what it has taken for them, in pieces of 2 MiB */
         struct memory *pages;
         bytes shown;     /* the free memory that the pages show */
         bytes addresses; /* of the fabric, in use */
@@ -123,6 +126,7 @@ struct group {
         uint32_t context;    /* what records call it: the cid of its first channel */
         uint64_t slice_usec; /* as set, for GET_TIMESLICE */
         bytes taken;         /* for context buffers, which have no handle */
+        bool is_retained;    /* by a UVM space, with what its channels have (measured: tests/gpu/ownmem.sh) */
 };
 
 struct channel {
@@ -339,6 +343,15 @@ uint32_t control_call(struct machine *machine, struct request *request);
 
 nsec channel_switches_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
 void channel_switches_done(struct machine *machine);
+
+/* ---- tables.c: what the driver takes for page tables, and for objects without being asked -------- */
+
+uint32_t taken_alloc(struct object *object, const struct part *params); /* a reservation, or an address space */
+uint32_t taken_map_dma(struct request *request);
+int mmu_take(struct gpu *gpu, uint64_t base, uint64_t length, uint32_t pages, bytes *ret); /* HEAP_* */
+void mmu_give(struct gpu *gpu, bytes size);
+int gpu_register(struct gpu *gpu); /* a space begins to use it. HEAP_* */
+void gpu_unregister(struct gpu *gpu);
 
 /* ---- uvm.c --------------------------------------------------------------------------------- */
 

@@ -159,8 +159,9 @@ static uint32_t call_objects(struct machine *machine, struct request *request)
                 return event_listen(request);
         case RM_FREE_EVENT:
                 return event_ignore(request);
-        case RM_UNMAP_MEMORY:
         case RM_MAP_DMA:
+                return taken_map_dma(request);
+        case RM_UNMAP_MEMORY:
         case RM_UNMAP_DMA:
         case RM_UPDATE_MAPPING:
                 return RM_STATUS_OK;

@@ -94,8 +94,9 @@ static void check(const struct rm_call *call, const struct gate_verdict *verdict
                 require(verdict->size >= asked(call, block, params, size));
         if (verdict->action == GATE_CHARGE)
                 require(verdict->size > 0);
-        else if (verdict->action != GATE_HOST)
+        else if (verdict->action != GATE_HOST && verdict->action != GATE_OBJECT)
                 require(verdict->size == 0);
+        require(verdict->most >= (verdict->most ? verdict->size : 0));
 
         n = gate_client_fields(call, &offsets);
         for (size_t i = 0; i < n; i++)

@@ -565,7 +565,9 @@ static void end(void)
                 free_object(rig.model.clients[i].handle, rig.model.clients[i].handle);
         for (size_t i = 0; i < MODEL_HOLDS; i++)
                 exported += rig.model.holds[i].is_there;
-        if (!exported && !open_files_count(&rig.gate->exports))
+        if (ledger_totals(rig.gate->ledger).n_memories)
+                step_settle(); /* of clients whose descriptor was closed the gate has to ask */
+        if (!exported)
                 require(ledger_totals(rig.gate->ledger).n_memories == 0 || rig.gate->files.n);
         rig.gate = gate_free(rig.gate);
         for (size_t i = 0; i < FILES; i++)

@@ -60,6 +60,7 @@ teardown() {
         refused 400 invalid_json
         run post '[]' -w '%{http_code}'
         refused 400 invalid_json
+        put b '"models":["second"],"state":"draining"' # or the only model would be meant
         run post '{"messages":[]}' -w '%{http_code}'
         refused 400 model_required
         run post '{"model":"other","messages":[]}' -w '%{http_code}'

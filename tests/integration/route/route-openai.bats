@@ -157,6 +157,7 @@ END
 }
 
 @test "what is refused is the client's own kind of error" {
+        put b '"models":["second"],"state":"draining"' # or the only model would be meant
         client << 'END'
 const error = async (body) => { try { await openai.chat.completions.create(body); return "none" } catch (e) { return e } }
 const unknown = await error(chat({ model: "other" }))

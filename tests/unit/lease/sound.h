@@ -51,6 +51,9 @@ static inline bytes ledger_held(const struct ledger *ledger, const struct quota 
         while ((memory = memory_next(ledger, memory)) != NULL)
                 if (memory->charge.quota == quota)
                         sum += memory->charge.size;
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                if (ledger->tables[i].charge.quota == quota)
+                        sum += ledger->tables[i].charge.size;
         return sum;
 }
 
@@ -123,7 +126,7 @@ static inline bool memories_are_sound(const struct ledger *ledger)
         for (size_t i = 0; (node = map_next(&ledger->objects, &i)) != NULL;)
                 is_sound &= count_holder(&holders, node->memory);
         is_sound &= count_holds(&holders, &ledger->mappings) && count_holds(&holders, &ledger->exports) &&
-                    count_holds(&holders, &ledger->managed);
+                    count_holds(&holders, &ledger->managed) && count_holds(&holders, &ledger->retained);
         while ((memory = memory_next(ledger, memory)) != NULL)
                 is_sound &= count_holder(&holders, memory->below);
         for (; (memory = memory_next(ledger, memory)) != NULL; n++)
@@ -135,11 +138,37 @@ static inline bool memories_are_sound(const struct ledger *ledger)
         return is_sound;
 }
 
+static inline bytes tables_on(const struct tree *tree, unsigned int device)
+{
+        const struct tree_node *at = tree_from(tree, (struct tree_key){ 0, 0 });
+        bytes sum = 0;
+
+        for (; at; at = tree_next(at))
+                if (OWNER_OF(at, struct hold, node)->tables_on >> device & 1)
+                        sum += OWNER_OF(at, struct hold, node)->tables;
+        return sum;
+}
+
+/* Whatever page tables there are have been counted, and what is counted is charged or about to be. */
+static inline bool tables_are_sound(const struct ledger *ledger)
+{
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
+                const struct tables *tables = &ledger->tables[i];
+
+                if (tables_on(&ledger->mappings, i) + tables_on(&ledger->ranges, i) + tables_on(&ledger->managed, i) >
+                            tables->live ||
+                    tables->charge.size > tables->wanted || tables->live > tables->wanted)
+                        return false;
+        }
+        return true;
+}
+
 static inline bool ledger_is_sound(const struct ledger *ledger)
 {
         return sound_has_room(&ledger->clients, ledger->n_entries) &&
                sound_has_room(&ledger->objects, ledger->n_entries) && tree_is_sound(&ledger->mappings) &&
-               tree_is_sound(&ledger->exports) && tree_is_sound(&ledger->ranges) && tree_is_sound(&ledger->managed) &&
+               tree_is_sound(&ledger->exports) && tree_is_sound(&ledger->retained) && tables_are_sound(ledger) &&
+               tree_is_sound(&ledger->ranges) && tree_is_sound(&ledger->managed) &&
                tree_is_sound(&ledger->managed_owned) && ledger->managed.n_nodes == ledger->managed_owned.n_nodes &&
                nodes_are_sound(ledger) && memories_are_sound(ledger);
 }

@@ -41,6 +41,7 @@ static void each_end_of_a_try_has_its_meaning(void **state)
                 { ANSWER_GOOD, BREAKER_CLEARS, RETRY_NEVER, true },
                 { ANSWER_CLIENT, BREAKER_KEEPS, RETRY_NEVER, false },
                 { ANSWER_BUSY, BREAKER_FILLS, RETRY_FREE, false },
+                { ANSWER_ABSENT, BREAKER_KEEPS, RETRY_FREE, false },
                 { ANSWER_ERROR, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_GARBLED, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_BROKEN, BREAKER_COUNTS, RETRY_BOUGHT, false },

@@ -241,6 +241,9 @@ static inline uint32_t rig_memory(const struct rig *rig, uint32_t handle, bytes 
 }
 
 /* What memory info says is free. */
+/* What UVM takes of a device for the first space that uses it (tests/gpu/ownmem.sh). */
+#define RIG_REGISTERED (3264 * KIB)
+
 static inline bytes rig_heap_free(const struct rig *rig)
 {
         unsigned char params[1028] = { 0 };

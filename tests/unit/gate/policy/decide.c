@@ -68,7 +68,7 @@ static void each_request_has_its_action(void **state)
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_FREE, 16), GATE_FREE },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_DUP, 28), GATE_DUP },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_SHARE, 24), GATE_SHARE },
-                { RM_NODE_CTL, RM_REQUEST(RM_NR_MAP_MEMORY, 56), GATE_PERFORM },
+                { RM_NODE_CTL, RM_REQUEST(RM_NR_MAP_MEMORY, 56), GATE_MAP },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_UNMAP_MEMORY, 32), GATE_PERFORM },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_CARD_INFO, 72), GATE_VIEW },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_REGISTER_FD, 4), GATE_PERFORM },

@@ -268,9 +268,9 @@ static void groups_and_channels_take_memory_and_give_it_back(void **state)
         unsigned char params[20] = { 0 };
 
         (void)rig_channel(rig, GROUP, CHANNEL);
-        assert_int_equal(rig_heap_free(rig), GIB - 7616 * KIB);
+        assert_int_equal(rig_heap_free(rig), GIB - 4480 * KIB);
         assert_int_equal(rig_free(rig, CHANNEL), RM_STATUS_OK);
-        assert_int_equal(rig_heap_free(rig), GIB - 7552 * KIB);
+        assert_int_equal(rig_heap_free(rig), GIB - 4416 * KIB);
         assert_int_equal(rig_free(rig, GROUP), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB);
         assert_int_equal(rig_memory(rig, MEMORY, GIB - 2 * MIB), RM_STATUS_OK);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host memory of the driver's that the program maps.
+ *
+ * A mapping keeps the memory, also when its object is freed, and the tenant's munmap is not seen. But a mapping keeps
+ * the open file that it was made through, so the charge lasts as long as the kernel has that file (state/open_files.h):
+ * it is held like an export. Where no file can be watched, the charge lasts as long as the tenant.
+ * Source: nv-mmap.c (nvidia_mmap_sysmem, nvidia_vma_release), 525 to 595. Video memory is not kept: the driver takes
+ * such mappings down with the object.
+ */
+#include "gate/act.h"
+#include "gate/perform.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+enum {
+        FD_AT = 48, /* of the block: an open file that is given the mapping */
+};
+
+#define NO_FILE UINT64_MAX
+
+static bool is_host(struct gate *gate, const struct rm_call *call)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_quota_of(gate->ledger, call->client, call->object) == &gate->lease->host;
+}
+
+static int perform_map(struct request *request, struct ledger_entry *entry, uint64_t file)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks =
+                client_locks_take(gate, call->client, call->client);
+        int r = perform(request);
+
+        if (!request_is_done(request, r)) {
+                entry_drop(gate, entry);
+                return reply(request, r);
+        }
+        LOCKED(&gate->ledger_lock);
+        if (file == NO_FILE)
+                ledger_retain(gate->ledger, entry, NO_FILE, (uint64_t)call->client << 32 | call->object, call->client,
+                              call->object);
+        else
+                (void)ledger_export(gate->ledger, entry, file, 0, call->client, call->object);
+        return reply(request, r);
+}
+
+int serve_map(struct request *request)
+{
+        struct gate *gate = request->gate;
+        _cleanup_(tenant_fd_put) struct tenant_fd named = { .fd = -1 };
+        struct ledger_entry *entry;
+        uint64_t file;
+
+        if (!is_host(gate, &request->call))
+                return reply(request, perform(request));
+        named = tenant_fd_get(request, (int)rm_get32(request->block, request->call.block_size, FD_AT));
+        if (named.fd < 0)
+                return named.fd;
+        request->named = &named;
+        if (entry_take(gate, &entry) < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        file = open_files_add(&gate->exports, named.fd);
+        return perform_map(request, entry, file ? file : NO_FILE);
+}

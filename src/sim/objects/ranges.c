@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges of a UVM space, what is mapped and resident in them, and the space's end. */
+#include "sim/objects/uvm.h"
+
+#include "rm/numbers.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+        STATUS_ADDRESS_IN_USE = 0x68,
+};
+
+#define CHUNK (2 * MIB)
+
+bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
+{
+        return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
+}
+
+struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
+{
+        for (struct range *range = space->ranges; range; range = range->next)
+                if (is_inside(base, length, range->base, range->length))
+                        return range;
+        return NULL;
+}
+
+static bool is_taken(const struct space *space, uint64_t base, uint64_t length)
+{
+        for (const struct range *range = space->ranges; range; range = range->next)
+                if (base < range->base + range->length && range->base < base + length)
+                        return true;
+        return false;
+}
+
+uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret)
+{
+        struct range *range;
+
+        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
+                return SIM_STATUS_INVALID_ADDRESS;
+        if (is_taken(space, base, length))
+                return STATUS_ADDRESS_IN_USE;
+        range = calloc(1, sizeof(*range));
+        if (!range)
+                return RM_STATUS_NO_MEMORY;
+        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
+        space->ranges = range;
+        if (ret)
+                *ret = range;
+        return RM_STATUS_OK;
+}
+
+static void range_evict(struct range *range)
+{
+        if (range->gpu)
+                heap_give_evictable(&range->gpu->heap, &range->evictable);
+        range->gpu = NULL;
+}
+
+void range_make_resident(struct range *range, struct gpu *gpu)
+{
+        range_evict(range);
+        if (!gpu)
+                return;
+        heap_take_evictable(&gpu->heap, &range->evictable, (range->length + CHUNK - 1) / CHUNK * CHUNK);
+        range->gpu = gpu;
+}
+
+/* Drops what is mapped wholly inside. */
+void range_unmap(struct range *range, uint64_t base, uint64_t length)
+{
+        for (struct mapping **at = &range->mappings; *at;) {
+                struct mapping *mapping = *at;
+
+                if (!is_inside(mapping->base, mapping->length, base, length)) {
+                        at = &mapping->next;
+                        continue;
+                }
+                *at = mapping->next;
+                if (mapping->gpu)
+                        mmu_give(mapping->gpu, mapping->tables);
+                mem_unref(mapping->memory);
+                free(mapping);
+        }
+}
+
+void range_free(struct space *space, struct range *range)
+{
+        LIST_REMOVE(&space->ranges, range);
+        range_unmap(range, range->base, range->length);
+        range_evict(range);
+        if (range->fd >= 0)
+                close(range->fd);
+        free(range);
+}
+
+void retained_drop(struct retained **at)
+{
+        struct retained *retained = *at;
+
+        *at = retained->next;
+        group_unref(retained->group);
+        free(retained);
+}
+
+struct space *space_free(struct space *space)
+{
+        if (!space)
+                return NULL;
+        while (space->ranges)
+                range_free(space, space->ranges);
+        while (space->retained)
+                retained_drop(&space->retained);
+        if (space->gpu)
+                gpu_unregister(space->gpu);
+        free(space);
+        return NULL;
+}

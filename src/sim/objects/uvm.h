@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of UVM's spaces, shared by uvm.c (calls) and ranges.c. */
+#pragma once
+
+#include "sim/server/machine.h"
+
+enum {
+        HOST_PAGE = 4096,
+};
+
+enum range_kind {
+        RANGE_EXTERNAL,
+        RANGE_POOL,
+        RANGE_PLAIN,
+        RANGE_MANAGED,
+};
+
+struct mapping {
+        struct mapping *next;
+        uint64_t base, length;
+        struct memory *memory; /* NULL: sparse */
+        struct gpu *gpu;       /* which has its page tables; NULL: none */
+        bytes tables;
+};
+
+/* A channel that was registered: its group stays. */
+struct retained {
+        struct retained *next;
+        uint32_t client, channel;
+        struct group *group;
+};
+
+struct range {
+        struct range *next;
+        enum range_kind kind;
+        uint64_t base, length;
+        struct mapping *mappings;        /* external */
+        struct heap_evictable evictable; /* managed */
+        struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
+        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
+        pid_t mapper;                    /* the process that mapped a managed range */
+};
+
+struct space {
+        struct range *ranges;
+        struct retained *retained;
+        struct gpu *gpu; /* the first that was registered: managed memory goes there */
+        pid_t pid;       /* the only process that may map; 0: any */
+};
+
+bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length);
+
+struct range *range_at(const struct space *space, uint64_t base, uint64_t length); /* NULL: none */
+uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret);
+void range_make_resident(struct range *range, struct gpu *gpu);        /* NULL: nowhere */
+void range_unmap(struct range *range, uint64_t base, uint64_t length); /* what is mapped wholly inside */
+void range_free(struct space *space, struct range *range);
+
+/* What it points to goes. */
+void retained_drop(struct retained **at);
