@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -40,13 +39,16 @@ int capabilities_parse(const char *text, unsigned int *ret, const char **ret_wro
 
 const char *capabilities_format(unsigned int capabilities, char buffer[static CAPABILITIES_TEXT_MAX])
 {
-        size_t n = 0;
+        char *end = buffer;
 
-        for (unsigned int i = 0; 1u << i <= CAPABILITIES_KNOWN; i++)
-                if (capabilities & 1u << i)
-                        n += (size_t)snprintf(buffer + n, CAPABILITIES_TEXT_MAX - n, "%s%s", n ? "," : "",
-                                              words[i].name);
-        if (!n)
-                (void)snprintf(buffer, CAPABILITIES_TEXT_MAX, "none");
+        for (unsigned int i = 0; 1u << i <= CAPABILITIES_KNOWN; i++) {
+                if (!(capabilities & 1u << i))
+                        continue;
+                if (end > buffer)
+                        *end++ = ',';
+                end = stpcpy(end, words[i].name);
+        }
+        if (end == buffer)
+                (void)stpcpy(buffer, "none");
         return buffer;
 }

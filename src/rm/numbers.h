@@ -67,7 +67,7 @@
 /* Objects of copy engines: 0xc0b5, 0xc8b5 and so on. */
 #define RM_CLASS_IS_COPY(c) ((c) % 0x100u == 0xb5u && (c) > 0xffu)
 
-/* Objects that use one engine and cannot compute: copy, decoder (0x..b0), encoder (b7), JPEG (d1), optical flow (fa). */
+/* Objects of one engine, which cannot compute: copy, decoder (0x..b0), encoder (b7), JPEG (d1), optical flow (fa). */
 #define RM_CLASS_IS_FIXED_ENGINE(c)                                                                                    \
         ((c) > 0xffu && ((c) % 0x100u == 0xb0u || (c) % 0x100u == 0xb5u || (c) % 0x100u == 0xb7u ||                    \
                          (c) % 0x100u == 0xd1u || (c) % 0x100u == 0xfau))

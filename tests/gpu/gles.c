@@ -30,7 +30,7 @@ static void want(int is_true, const char *what)
         exit(1);
 }
 
-static void start(void)
+static void gles_open(void)
 {
         PFNEGLQUERYDEVICESEXTPROC query = (PFNEGLQUERYDEVICESEXTPROC)eglGetProcAddress("eglQueryDevicesEXT");
         PFNEGLGETPLATFORMDISPLAYEXTPROC get =
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 {
         if (argc < 2)
                 return 2;
-        start();
+        gles_open();
         if (!strcmp(argv[1], "draw"))
                 draw(argc > 2 ? atof(argv[2]) : 0);
         else if (argc > 2 && !strcmp(argv[1], "memory"))

@@ -6,8 +6,8 @@
 #       [ONLY=REGEX] tests/gpu/record-everything.sh [SUBLET]    on a machine with a GPU; about two minutes
 #
 # The programs video, vulkan and gles, and the streams t.h264 and t.hevc, lie beside SUBLET: they need headers which
-# machines with a GPU seldom have. Leaves $OUT/everything.tar.gz (traces, outputs) and $OUT/everything.txt, and prints for
-# each program the classes, controls and requests of the driver that rules.def lacks.
+# machines with a GPU seldom have. Leaves $OUT/everything.tar.gz (traces, outputs) and $OUT/everything.txt, and
+# prints for each program the classes, controls and requests of the driver that rules.def lacks.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -82,7 +82,7 @@ for name in ("libnvidia-encode.so.1", "libnvidia-opticalflow.so.1", "libnvoptix.
         print("absent", name, str(e)[:60])
 END
 cat > "$work/encode.py" <<'END'
-"""Opens an encoder session: what a card without encoders answers, and what the driver is asked for it."""
+"""Opens an encoder session: what a device without encoders answers, and what the driver is asked for it."""
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
 context = ctypes.c_void_p()
@@ -169,7 +169,7 @@ for what in "vulkan memory 64 16384" "vulkan memory 1 6144" "vulkan images 16384
                 [ "$used" -gt "$most" ] && most=$used
         done
         wait
-        echo "quota 4096 MiB: $what: card at most $most MiB, exit $(cat "$work/code"): $(grep -E 'got_mib|decoders|quota' "$work/quota.out" | tail -2 | tr '\n' ' ')"
+        echo "quota 4096 MiB: $what: device at most $most MiB, exit $(cat "$work/code"): $(grep -E 'got_mib|decoders|quota' "$work/quota.out" | tail -2 | tr '\n' ' ')"
 done
 both profile 60 python3 "$work/profiled.py"
 both libraries 60 python3 "$work/libraries.py"

@@ -9,7 +9,9 @@
  *      -k US      length of a kernel (2000)
  *      -r ROUNDS  rounds of arithmetic per microsecond (51.9: an H200 at 1.665 GHz)
  *      -t SECONDS for so long after the start (3)
- *      -b DIR     tell DIR/NAME.ready, then wait for DIR/go
+ *      -b DIR     tell DIR/NAME.ready, then wait for DIR/go; while DIR/NAME.pause is there do nothing, and end when
+ *                 DIR/stop is
+ *      -o FILE    the log: when each step was done, seconds of CLOCK_MONOTONIC, a line each
  *      -n NAME    of this job (steps)
  *
  * Prints name=NAME steps=COUNT seconds=SECONDS.
@@ -39,7 +41,7 @@ struct rank {
 struct job {
         unsigned int n, kernel_us;
         double rounds_per_us, seconds;
-        const char *barrier, *name;
+        const char *barrier, *name, *log;
         struct rank ranks[DEVICES_MAX];
 };
 
@@ -98,6 +100,15 @@ static void set_up(struct job *job, unsigned int i)
         launch(job, rank, 1);
 }
 
+/* Whether DIR/NAMEending is there. */
+static int is_there(const struct job *job, const char *name, const char *ending)
+{
+        char path[4096];
+
+        (void)snprintf(path, sizeof path, "%s/%s%s", job->barrier, name, ending);
+        return access(path, F_OK) == 0;
+}
+
 static void wait_for_go(const struct job *job)
 {
         char path[4096];
@@ -109,16 +120,23 @@ static void wait_for_go(const struct job *job)
         file = fopen(path, "w");
         if (file)
                 (void)fclose(file);
-        (void)snprintf(path, sizeof path, "%s/go", job->barrier);
-        while (access(path, F_OK) < 0)
+        while (!is_there(job, "go", ""))
                 (void)usleep(500);
+}
+
+/* False: it is to end. */
+static int goes_on(const struct job *job, double end)
+{
+        while (job->barrier && is_there(job, job->name, ".pause") && !is_there(job, "stop", ""))
+                (void)usleep(1000);
+        return now() < end && !(job->barrier && is_there(job, "stop", ""));
 }
 
 static void parse(struct job *job, int argc, char **argv)
 {
         int c;
 
-        while ((c = getopt(argc, argv, "d:k:r:t:b:n:")) != -1)
+        while ((c = getopt(argc, argv, "d:k:r:t:b:n:o:")) != -1)
                 switch (c) {
                 case 'd':
                         job->n = (unsigned int)atoi(optarg);
@@ -135,6 +153,9 @@ static void parse(struct job *job, int argc, char **argv)
                 case 'b':
                         job->barrier = optarg;
                         break;
+                case 'o':
+                        job->log = optarg;
+                        break;
                 case 'n':
                         job->name = optarg;
                         break;
@@ -149,6 +170,7 @@ int main(int argc, char **argv)
 {
         static struct job job = { .n = 2, .kernel_us = 2000, .rounds_per_us = 51.9, .seconds = 3, .name = "steps" };
         unsigned long n_steps = 0;
+        FILE *log = NULL;
         double begin;
 
         parse(&job, argc, argv);
@@ -157,11 +179,19 @@ int main(int argc, char **argv)
                 set_up(&job, i);
         wait_for_all(&job);
         wait_for_go(&job);
-        for (begin = now(); now() < begin + job.seconds; n_steps++) {
+        if (job.log)
+                log = fopen(job.log, "w");
+        if (log)
+                (void)setvbuf(log, NULL, _IOLBF, 0);
+        for (begin = now(); goes_on(&job, begin + job.seconds); n_steps++) {
                 for (unsigned int i = 0; i < job.n; i++)
                         launch(&job, &job.ranks[i], job.kernel_us);
                 wait_for_all(&job);
+                if (log)
+                        fprintf(log, "%.6f\n", now());
         }
+        if (log)
+                (void)fclose(log);
         printf("name=%s steps=%lu seconds=%.3f\n", job.name, n_steps, now() - begin);
         return 0;
 }

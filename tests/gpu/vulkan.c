@@ -65,7 +65,7 @@ static void choose_types(void)
         }
 }
 
-static void start(void)
+static void device_open(void)
 {
         VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2 };
         VkInstanceCreateInfo made = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
@@ -303,7 +303,7 @@ int main(int argc, char **argv)
 {
         if (argc < 2)
                 return 2;
-        start();
+        device_open();
         if (!strcmp(argv[1], "info"))
                 info();
         else if (argc > 3 && !strcmp(argv[1], "memory"))

@@ -185,12 +185,18 @@ static struct runlist *runlist_of(struct gpu *gpu, uint32_t engine)
         return &gpu->engines[engine >= ENGINE_GRAPHICS_FIRST && engine <= ENGINE_GRCE_LAST ? 0 : 1];
 }
 
-/* The driver gives a graphics context to a group of any engine, so one that says copy engine computes on the graphics
- * engine (seen with engines 9 and 11, H100). */
-void group_note_object(struct group *group, uint32_t class_number)
+/* The driver gives a graphics context to a group of any engine, and the first object of its channels decides where it
+ * runs: one that says copy engine, decoder or whatever computes on the graphics engine (19 engine types tried, H100,
+ * 580.159.04). Later it cannot change. */
+uint32_t group_note_object(struct group *group, uint32_t class_number)
 {
-        if (!RM_CLASS_IS_COPY(class_number))
-                runlist_move_group(&group->gpu->engines[0], &group->run, group->gpu->machine->now);
+        struct runlist *list = RM_CLASS_IS_COPY(class_number) ? group->run.list : &group->gpu->engines[0];
+
+        if (group->has_object && group->run.list != list)
+                return SIM_STATUS_INVALID_STATE;
+        group->has_object = true;
+        runlist_move_group(list, &group->run, group->gpu->machine->now);
+        return RM_STATUS_OK;
 }
 
 static struct group *group_new(struct gpu *gpu, const struct client *client, uint32_t engine)

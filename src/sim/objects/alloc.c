@@ -157,9 +157,9 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
         case CLASS_DISPLAY:
                 return RM_STATUS_NOT_SUPPORTED; /* a device without one */
         default:
-                if (object->parent->channel)
-                        group_note_object(object->parent->channel->group, object->class_number);
-                return RM_STATUS_OK;
+                return object->parent->channel ?
+                               group_note_object(object->parent->channel->group, object->class_number) :
+                               RM_STATUS_OK;
         }
 }
 

@@ -121,6 +121,7 @@ struct group {
         struct gpu *gpu;
         unsigned int refs;
         uint32_t engine; /* engineType, as allocated */
+        bool has_object; /* and so it is settled where it runs */
         pid_t pid;       /* of its client */
         uid_t uid;
         uint32_t context;    /* what records call it: the cid of its first channel */
@@ -369,7 +370,7 @@ void gpu_message(struct machine *machine, struct request *request);          /* 
 
 uint32_t group_alloc(struct request *request, struct object *object, struct part *params);
 uint32_t channel_alloc(struct request *request, struct object *object, struct part *params);
-void group_note_object(struct group *group, uint32_t class_number); /* an object was made in a channel of it */
+uint32_t group_note_object(struct group *group, uint32_t class_number); /* one is made in a channel of it; a status */
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);

@@ -363,6 +363,20 @@ static void a_group_computes_on_the_graphics_engine_whatever_it_says(void **stat
         fail();
 }
 
+static void where_a_group_runs_is_settled_by_its_first_object(void **state)
+{
+        struct rig *rig = *state;
+        unsigned char params[16] = { 0 };
+
+        (void)rig_channel_of(rig, GROUP, CHANNEL, 11);
+        assert_int_equal(rig_alloc(rig, CHANNEL, 0x5c000201, 0xc8b5, params), RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, CHANNEL, 0x5c000202, 0xcbc0, params), 0x40); /* measured, H100, 580.159.04 */
+        assert_int_equal(rig_alloc(rig, CHANNEL, 0x5c000203, 0xc8b5, params), RM_STATUS_OK);
+        (void)rig_channel_of(rig, GROUP + 1, CHANNEL + 1, 9); /* which has the graphics run list */
+        assert_int_equal(rig_alloc(rig, CHANNEL + 1, 0x5c000204, 0xc8b5, params), RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, CHANNEL + 1, 0x5c000205, 0xcbc0, params), RM_STATUS_OK);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -383,6 +397,7 @@ int main(void)
                 RIG_TEST(groups_and_channels_take_memory_and_give_it_back),
                 RIG_TEST(a_channel_goes_with_its_context_share),
                 RIG_TEST(a_group_computes_on_the_graphics_engine_whatever_it_says),
+                RIG_TEST(where_a_group_runs_is_settled_by_its_first_object),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs of two devices whose steps wait for each other: two of them by share, alone, beside tenants of one device, as two
+# tenants each, and by the driver's default. On a machine with two devices, PyTorch with NCCL, gcc and the CUDA headers;
+# or on the simulator, with steps.c in place of PyTorch. About 140 s. A table at the end.
+#
+#       tests/gpu/jobs.sh [BUILD]       WINDOW=6: seconds of each measurement
+#
+# Jobs are started once; shares are changed while they run. Rates are from the jobs' own logs, in the window without its
+# first second; "worst 2 s" is the greatest distance from the window's part of the steps, over any 2 s.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:-build}
+sublet=$(realpath "${SUBLET:-$build/src/sublet}") || exit 1
+if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
+        # shellcheck disable=SC2086  # options
+        exec "$sublet" sim --gpus 2 ${SIM_OPTIONS:---realistic-time} -- "$0" "$@"
+fi
+here=$PWD/tests/gpu out=${OUT:-/tmp/sublet-jobs} window=${WINDOW:-6}
+cuda=${CUDA_HOME:-/usr/local/cuda}
+work=$(mktemp -d)
+daemon='' table=() alone=
+mkdir -p "$out" "$work/b"
+log=$out/jobs.log
+: > "$log"
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 SUBLET_DIR=$work/node
+mkdir -p "$SUBLET_DIR"
+
+finish() {
+        touch "$work/b/stop"
+        jobs -p | grep -vx "${daemon:-none}" | xargs -r kill -9 2> /dev/null
+        [ -z "$daemon" ] || kill "$daemon" 2> /dev/null
+        wait 2> /dev/null
+        rm -rf "$work"
+}
+trap finish EXIT
+say() { echo "$@" | tee -a "$log"; }
+for_seconds() { # SECONDS COMMAND...: until it is true
+        local end=$((SECONDS + $1))
+        shift
+        until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done
+}
+stamp() { python3 -c 'import time; print(f"{time.monotonic():.6f}")'; }
+
+# ---- the machine ------------------------------------------------------------------------------
+if [ -n "${SUBLET_SIM:-}" ]; then
+        say "# machine: simulated (the figures are the simulator's, not a GPU's)"
+        program=("$build/tests/gpu/gpu-steps" -k 4000) load=$build/tests/gpu/gpu-load
+else
+        say "# machine: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tr '\n' ';')"
+        program=(python3 "$here/ddp_steps.py") load=$work/load
+        gcc -O2 -I"$cuda/include" "$here/load.c" -o "$load" -L"$cuda/lib64/stubs" -lcuda >> "$log" 2>&1 ||
+                say "# no load program: see $log"
+fi
+rounds=$(timeout -k 2 20 "$load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')
+timeout -k 2 300 "$sublet" daemon --dir "$SUBLET_DIR" > "$out/daemon.log" 2>&1 &
+daemon=$!
+for_seconds 10 test -S "$SUBLET_DIR/tenant.sock" || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
+
+# ---- jobs and windows ---------------------------------------------------------------------------
+# job HOW NAME [OPTION of run...] [-- OPTION of the program...]: in the background, in directory $work/b
+job() {
+        local how=$1 name=$2 before=() after=()
+        shift 2
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do before+=("$1"); shift; done
+        [ $# -eq 0 ] || { shift; after=("$@"); }
+        if [ "$how" = ours ]; then before=("$sublet" run -q --name "$name" --mem 16G "${before[@]}" --); else before=(); fi
+        timeout -k 2 120 ${before[@]+"${before[@]}"} "${program[@]}" -n "$name" -b "$work/b" -o "$work/$name.log" -t 110 \
+                ${after[@]+"${after[@]}"} >> "$log" 2>&1 &
+}
+are_ready() { local name; for name; do [ -e "$work/b/$name.ready" ] || return 1; done; }
+begin() { # NAME...: when all are ready
+        for_seconds 40 are_ready "$@" || { say "# not ready: $*; see $log"; tail -5 "$log"; return 1; }
+        touch "$work/b/go"
+}
+pause() { touch "$work/b/$1.pause"; }
+resume() { rm -f "$work/b/$1.pause"; }
+end_all() { touch "$work/b/stop"; sleep 1.5; rm -rf "$work/b"; mkdir "$work/b"; }
+share() { "$sublet" set "$1" share="$2" >> "$log" 2>&1 || say "# share of $1: $(tail -1 "$log")"; }
+
+# rates FROM UNTIL NAME...: steps per second of each, and the worst part of the steps of the first over any 2 s
+rates() {
+        python3 - "$work" "$@" << 'END'
+import bisect, sys
+work, begin, end, names = sys.argv[1], float(sys.argv[2]) + 1, float(sys.argv[3]), sys.argv[4:]
+logs = []
+for name in names:
+    try:
+        logs.append([float(line) for line in open(f"{work}/{name}.log") if line.strip()])
+    except (OSError, ValueError):
+        logs.append([])
+count = lambda log, a, b: bisect.bisect(log, b) - bisect.bisect(log, a)
+n = [count(log, begin, end) for log in logs]
+worst = 0
+at = begin
+while len(n) > 1 and sum(n) and at + 2 <= end:
+    m = [count(log, at, at + 2) for log in logs]
+    worst = max(worst, abs(m[0] / max(1, sum(m)) - n[0] / sum(n)) * 100)
+    at += 0.1
+print(*[f"{x / (end - begin):.1f}" for x in n], f"{worst:.1f}")
+END
+}
+
+# measure LABEL NAME...: a window; a row of the table
+measure() {
+        local label=$1 from until line
+        shift
+        sleep 0.5
+        from=$(stamp)
+        sleep "$window"
+        until=$(stamp)
+        line=$(rates "$from" "$until" "$@")
+        "$sublet" ps >> "$log" 2>&1
+        table+=("$(awk -v l="$label" -v alone="${alone:-0}" '{ n = NF - 1; for (i = 1; i <= n; i++) sum += $i
+                for (i = 1; i <= n; i++) part = part sprintf("%s%.1f", i > 1 ? " : " : "", sum ? 100 * $i / sum : 0)
+                for (i = 1; i <= n; i++) rate = rate sprintf("%s%s", i > 1 ? " + " : "", $i)
+                printf "%-34s %-16s %-14s %6s %8s", l, rate, part, (alone ? sprintf("%.3f", sum / alone) : "-"), (n > 1 ? $NF : "-") }' <<< "$line")")
+        say "${table[-1]}"
+        rate=${line%% *}
+}
+header=$(printf '%-34s %-16s %-14s %6s %8s' what 'steps/s' 'part of steps' 'sum' 'worst 2s')
+
+# ---- native: the driver's default -----------------------------------------------------------------
+say "$header"
+job native n1
+job native n2
+pause n2
+if begin n1 n2; then
+        measure 'native, alone' n1
+        alone=$rate
+        resume n2
+        measure "two, driver's default" n1 n2
+fi
+end_all
+
+# ---- ours ---------------------------------------------------------------------------------------
+job ours a --gpu 0,1 --share 50
+job ours b --gpu 0,1 --share 50
+pause b
+if begin a b; then
+        measure 'a tenant, alone' a
+        resume b
+        measure 'two tenants, 50 : 50' a b
+        share b 30
+        share a 70
+        measure 'two tenants, 70 : 30' a b
+        share b 10
+        share a 90
+        measure 'two tenants, 90 : 10' a b
+        share a 40
+        share b 20
+        for d in 0 1; do
+                timeout -k 2 40 "$sublet" run -q --name "s$d" --gpu "$d" --mem 4G --share 40 -- "$load" -r "${rounds:-51.9}" \
+                        -n "s$d" -t $((window + 3)) -k 770 deep > "$work/s$d.out" 2>> "$log" &
+        done
+        sleep 2
+        measure 'jobs 40, 20 beside singles of 40' a b
+        sleep 3
+        for d in 0 1; do
+                say "# single on device $d: $(awk -v w=$((window + 3)) '{ for (i = 1; i <= NF; i++) { split($i, x, "="); v[x[1]] = x[2] } }
+                        END { printf "%.1f %% of the device", v["pieces"] * v["piece_us"] / w / 1e4 }' "$work/s$d.out")"
+        done
+fi
+end_all
+
+# ---- jobs of two tenants each, one device each: their memory is apart, so NCCL goes through the host ------------------
+if [ -z "${SUBLET_SIM:-}" ]; then
+        export NCCL_P2P_DISABLE=1
+        for r in 0 1; do
+                job ours "x$r" --gpu "$r" --share 70 --job x -- -n x -o "$work/x.log" --rank "$r" --port 23451
+                job ours "y$r" --gpu "$r" --share 30 --job y -- -n y -o "$work/y.log" --rank "$r" --port 23452
+        done
+        if begin x y; then measure 'jobs of two tenants, 70 : 30' x y; fi
+        end_all
+fi
+
+# ---- the table ------------------------------------------------------------------------------------
+"$sublet" events --json 2> /dev/null | tail -40 >> "$log"
+say "# $SECONDS s; sum: steps of both, of one native alone"
+say "$header"
+for row in ${table[@]+"${table[@]}"}; do say "$row"; done
