@@ -158,9 +158,9 @@ static uint32_t prepare_dup(struct request *request, bool is_from_server, enum s
         {
                 LOCKED(&gate->ledger_lock);
                 status = check_dup(request, is_from_server, ret_source);
-                if (status == RM_STATUS_OK && ledger_entry_new(gate->ledger, ret) < 0)
-                        status = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
+        if (status == RM_STATUS_OK && entry_take_of(gate, UINT32_MAX, ret) < 0)
+                status = RM_STATUS_INSUFFICIENT_RESOURCES;
         if (status == RM_STATUS_INSUFFICIENT_PERMISSIONS)
                 gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
                           call->source_object, call->source_client);

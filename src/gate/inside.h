@@ -133,6 +133,10 @@ void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */
 
 /* Room in the ledger for what the call makes (L4). -ENOMEM. */
 int entry_take(struct gate *gate, struct ledger_entry **ret);
+
+/* The same for an object of that class: -ENOSPC and an event, if there are as many as may be (lease/bounds.def). A
+ * dup is of none: UINT32_MAX. */
+int entry_take_of(struct gate *gate, uint32_t class_number, struct ledger_entry **ret);
 void entry_drop(struct gate *gate, struct ledger_entry *entry);
 
 /* An object as the ledger has it, and its device. False, -1: it is not there, or none. */

@@ -2,6 +2,8 @@
 /* What many calls do with the ledger, under its lock; and the locks that keep its order the driver's. */
 #include "gate/inside.h"
 
+#include <errno.h>
+
 static struct lock *client_lock_of(struct gate *gate, uint64_t key)
 {
         return &gate->client_locks[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_CLIENT_LOCKS]; /* 2^64 / golden ratio */
@@ -27,11 +29,35 @@ void client_locks_drop(struct client_lock_pair *locks)
         *locks = (struct client_lock_pair){ 0 };
 }
 
-int entry_take(struct gate *gate, struct ledger_entry **ret)
+static int entry_new(struct gate *gate, uint32_t class_number, const char **ret_what, uint32_t *ret_most,
+                     struct ledger_entry **ret)
 {
         LOCKED(&gate->ledger_lock);
 
-        return ledger_entry_new(gate->ledger, ret);
+        *ret_what = NULL;
+        if (class_number)
+                *ret_what = ledger_bound(gate->ledger, class_number, ret_most);
+        else if (ledger_is_full(gate->ledger))
+                *ret_what = "mappings and exports";
+        return *ret_what ? -ENOSPC : ledger_entry_new(gate->ledger, ret);
+}
+
+int entry_take_of(struct gate *gate, uint32_t class_number, struct ledger_entry **ret)
+{
+        uint32_t most = 0;
+        const char *what;
+        int r = entry_new(gate, class_number, &what, &most, ret);
+
+        if (what && most)
+                gate_tell(gate, EVENT_DENIED, 0, "more than %u %s", most, what);
+        else if (what)
+                gate_tell(gate, EVENT_DENIED, 0, "too many %s", what);
+        return r;
+}
+
+int entry_take(struct gate *gate, struct ledger_entry **ret)
+{
+        return entry_take_of(gate, 0, ret);
 }
 
 void entry_drop(struct gate *gate, struct ledger_entry *entry)

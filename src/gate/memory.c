@@ -127,7 +127,8 @@ static uint32_t prepare_memory(struct request *request, struct charge *ret_charg
                 r = take_host(request, request->verdict.size, ret_charge);
         if (r != QUOTA_OK)
                 return RM_STATUS_NO_MEMORY;
-        return entry_take(request->gate, ret) < 0 ? RM_STATUS_INSUFFICIENT_RESOURCES : RM_STATUS_OK;
+        return entry_take_of(request->gate, request->call.class_or_cmd, ret) < 0 ? RM_STATUS_INSUFFICIENT_RESOURCES :
+                                                                                   RM_STATUS_OK;
 }
 
 /* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then

@@ -24,7 +24,7 @@ int serve_client(struct request *request)
         struct ledger_entry *entry;
         int r;
 
-        if (entry_take(gate, &entry) < 0)
+        if (entry_take_of(gate, RM_CLASS_CLIENT, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         rm_put32(request->block, request->call.block_size, ROOT_AT, 0);
         r = perform(request);
@@ -108,7 +108,7 @@ static uint32_t prepare_object(struct request *request, struct ledger_entry **re
                 status = check_instance(request);
         if (status != RM_STATUS_OK)
                 return status;
-        if (entry_take(request->gate, ret) < 0)
+        if (entry_take_of(request->gate, request->call.class_or_cmd, ret) < 0)
                 return RM_STATUS_INSUFFICIENT_RESOURCES;
         status = channel_control_reserve(request);
         if (status != RM_STATUS_OK)

@@ -22,6 +22,7 @@ enum {
         FLAGS_AT = 0, /* of UVM_INITIALIZE */
         FLAG_NO_HMM = 1,
         FLAG_MULTI_PROCESS = 2,
+        SPACES_MAX = 4096,      /* of a tenant; a process has one */
         MAP_OFFSET_AT = 16,     /* of UVM_MAP_EXTERNAL: in the memory */
         MAP_ATTRIBUTES_AT = 24, /* of UVM_MAP_EXTERNAL: the first one's uuid */
         UNMAP_UUID_AT = 16,     /* of UVM_UNMAP_EXTERNAL */
@@ -32,6 +33,11 @@ int serve_space(struct request *request)
         uint64_t flags = rm_get64(request->block, request->call.block_size, FLAGS_AT);
         int r;
 
+        if (files_count(&request->gate->files) >= SPACES_MAX) {
+                gate_tell(request->gate, EVENT_DENIED, request->process->id, "more than %d VA spaces of UVM",
+                          SPACES_MAX);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
         /* Kept before the call: it must never hold anything that no number stands for. */
         if (!files_keep(&request->gate->files, request->fd)) {
                 gate_tell(request->gate, EVENT_GATE_FULL, request->process->id, "no descriptor for one more VA space");
@@ -43,7 +49,17 @@ int serve_space(struct request *request)
         return reply(request, r);
 }
 
-/* The device in whose page tables the mapping is: its uuid's first half. 0: several devices. */
+/* A device by its uuid's two halves; never 0. */
+static uint64_t device_key(const struct request *request, uint32_t at)
+{
+        uint64_t first = rm_get64(request->block, request->call.block_size, at);
+        uint64_t second = rm_get64(request->block, request->call.block_size, at + 8);
+        uint64_t key = first + second * 0x9e3779b97f4a7c15u; /* odd: neither half is lost */
+
+        return key ? key : 1;
+}
+
+/* The device in whose page tables the mapping is. 0: several devices. */
 static uint64_t mapped_on(const struct request *request)
 {
         const struct rm_call *call = &request->call;
@@ -51,7 +67,7 @@ static uint64_t mapped_on(const struct request *request)
 
         if (rm_get64(request->block, call->block_size, count_at) != 1)
                 return 0;
-        return rm_get64(request->block, call->block_size, MAP_ATTRIBUTES_AT);
+        return device_key(request, MAP_ATTRIBUTES_AT);
 }
 
 /* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. tables:
@@ -242,8 +258,7 @@ int serve_release(struct request *request)
                         ledger_unmap(gate->ledger, space, call->base, call->length, 0);
                         ledger_range_gone(gate->ledger, space, call->base);
                 } else {
-                        ledger_unmap(gate->ledger, space, call->base, call->length,
-                                     rm_get64(request->block, call->block_size, UNMAP_UUID_AT));
+                        ledger_unmap(gate->ledger, space, call->base, call->length, device_key(request, UNMAP_UUID_AT));
                 }
         }
         return reply(request, r);

@@ -70,6 +70,10 @@ struct tables {
         struct charge charge;
 };
 
+enum {
+        LEDGER_KINDS = 10,
+};
+
 struct ledger {
         struct map clients;        /* handle -> node */
         struct map objects;        /* (client, handle) -> node */
@@ -81,6 +85,7 @@ struct ledger {
         struct tree managed_owned; /* the same by (owner, base) */
         struct tree retained;      /* by (space, key) */
         struct tables tables[LEASE_DEVICES_MAX];
+        uint32_t n_of[LEDGER_KINDS];  /* objects, by the rows of bounds.def */
         bytes own[LEASE_DEVICES_MAX]; /* of memories that are the driver's own */
         size_t n_memories;
         size_t n_entries; /* given out and not used yet: each has a slot in every map (L4) */
@@ -109,6 +114,9 @@ void pool_ref(struct ledger *ledger, struct memory *pool, bytes tables);
 void pool_drop(struct ledger *ledger, struct node *node);
 
 void holds_done(struct ledger *ledger); /* all mappings, exports and managed ranges go */
+
+/* bounds.c: an object has come or gone. */
+void bounds_count(struct ledger *ledger, uint32_t class_number, bool is_new);
 
 /* own.c: tables of a hold go. */
 void tables_gone(struct ledger *ledger, bytes size, uint32_t devices);

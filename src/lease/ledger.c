@@ -26,6 +26,7 @@ static void node_free(struct ledger *ledger, struct node *node)
 {
         if (node->parent) {
                 (void)map_take(&ledger->objects, key_of(node->name.client, node->name.handle));
+                bounds_count(ledger, node->name.class_number, false);
         } else {
                 (void)map_take(&ledger->clients, node->name.handle);
         }
@@ -235,6 +236,7 @@ void ledger_object_put(struct ledger *ledger, struct ledger_entry *entry, const 
         if (object->device < 0)
                 node->name.device = parent->name.device;
         list_put(&parent->children, &node->siblings);
+        bounds_count(ledger, object->class_number, true);
         (void)map_put(&ledger->objects, key_of(object->client, object->handle), node); /* L4 */
         (void)ledger_entry_free(ledger, entry);
 }

@@ -85,6 +85,12 @@ uint64_t files_keep(struct files *files, int fd)
 
 /* ---- state/open_files.h: a program sees its own descriptors close ------------------------------------------- */
 
+size_t files_count(struct files *files)
+{
+        (void)files;
+        return 0;
+}
+
 uint64_t open_files_find(struct open_files *files, int fd)
 {
         (void)files;

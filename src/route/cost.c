@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy "cost".
+ * The policy "cost": seconds that sending the request there costs, its own and, at a discount, the others'. Least wins.
  *
  *      u    = work of what replica i has not cached          (pick_work; at least tuning.least)
- *      wait = 1.25 backlog / rate                            backlog and rate as rate.h sees them
- *      pre  = u / rate
- *      cost = wait + pre (1 + 0.3 inflight + held) + absent  least wins
- *      held: requests held, per replica; absent: the time to wake it, or until it has a slot
+ *      u0   = the least u of all candidates: work that has to be done wherever it goes
+ *      b    = its backlog as rate.h presumes it, but not less than what of it is unanswered
+ *      cost = 1.5 b / rate + 2 overdue
+ *           + u0 / rate (0.5 + 0.075 inflight + held)
+ *           + (u - u0) / rate (1 + 0.075 inflight + 0.12 mean inflight + held)
+ *           + (queued / 4 + kv^8) slot + absent
+ *      held: requests held, per replica; slot: the time between two ends there; kv: the part of its KV cache in use;
+ *      absent: the time until it has a slot; or the time to wake it / (1 + 0.24 mean inflight), for the more there are in
+ *      flight, the more of those who come later it will serve
  *
- * The product keeps affinity under load. A formula that only adds waiting time collapses when no replica can hold all
- * prefixes: queues form, load outweighs affinity, every replica gets every prefix, caches thrash, and the capacity that
- * would drain the queues is gone. Repeated prefill is therefore priced by the requests that it delays: those in flight
- * there a little, held ones in full.
+ * Work that another replica has cached is dearer than work that nobody has (u0). It displaces what is cached here, and
+ * the more requests there are, the more it delays: so it is priced by all that are in flight, not only by those there.
+ * A formula in which waiting time alone outweighs affinity collapses when no replica can hold all prefixes: queues
+ * form, every replica gets every prefix, caches thrash, and the capacity that would drain the queues is gone. Work that
+ * nobody has cached, on the other hand, only has to go where the queue is shortest.
  *
- * For the same reason a replica at capacity stays in the comparison. Without it, its requests go elsewhere, with the
- * same collapse (simulated, shared-prefix load 40/s, capacity 24 of which 20 are in use on average: mean 151 s without
- * it, 0.7 s with it).
+ * A replica that owes an answer for longer than all of its work should take may stand still, or wait for room in its
+ * KV cache: so `overdue` counts as time that it will go on for, and again as much. Where the cache is nearly full, or
+ * the engine says that requests wait, one more waits for the end of another.
+ *
+ * A replica at capacity stays in the comparison. Without it, its requests go elsewhere, with the same collapse
+ * (simulated, shared-prefix load 40/s, capacity 24 of which 20 are in use on average: mean 151 s without it, 0.7 s with
+ * it).
  */
 #include "route/choose.h"
 
@@ -37,40 +47,78 @@ double choose_work(const struct pick_view *view, const struct pick_replica *r)
 }
 
 /* Not uniform to the last bit: a 64-bit number modulo at most 256. */
-uint32_t choose_least(const struct choice *choice, double (*price)(const struct choice *, const struct pick_replica *))
+uint32_t choose_cheapest(const struct choice *choice, const double *prices)
 {
-        const struct pick_replica *replicas = choice->view->replicas;
-        uint64_t random = choice->view->random;
-        double least = price(choice, &replicas[choice->list[0]]);
-        uint32_t best = choice->list[0];
-        uint64_t equals = 1;
+        uint64_t random = choice->view->random, equals = 1;
+        double least = prices[0];
+        size_t best = 0;
 
         for (size_t i = 1; i < choice->n; i++) {
-                double p = price(choice, &replicas[choice->list[i]]);
-
-                equals = p < least ? 1 : p > least ? equals : equals + 1;
-                if (p < least || (p == least && random % equals == 0)) { /* each of k equals stays with 1/k */
-                        best = choice->list[i];
-                        least = p;
-                }
+                if (prices[i] > least)
+                        continue;
+                equals = prices[i] < least ? 1 : equals + 1;
+                least = prices[i];
+                if (equals == 1 || random % equals == 0) /* each of k equals stays with 1/k */
+                        best = i;
                 random = random * 6364136223846793005u + 1442695040888963407u;
                 random ^= random >> 33;
         }
-        return best;
+        return choice->list[best];
 }
 
-static double cost(const struct choice *choice, const struct pick_replica *r)
+uint32_t choose_least(const struct choice *choice, double (*price)(const struct choice *, const struct pick_replica *))
 {
-        const struct pick_tuning *t = choice->view->tuning;
-        double rate = choose_rate(r), pre = choose_work(choice->view, r) / rate;
-        double absent = r->state == PICK_ASLEEP ? r->wake : choose_is_full(r) ? r->slot : 0;
+        double prices[PICK_REPLICAS_MAX];
 
-        double held = (double)choice->view->n_held / (double)choice->n;
+        for (size_t i = 0; i < choice->n; i++)
+                prices[i] = price(choice, &choice->view->replicas[choice->list[i]]);
+        return choose_cheapest(choice, prices);
+}
 
-        return t->wait * r->backlog / rate + pre * (1 + t->interference * r->inflight + held) + absent;
+/* What all candidates have in common. */
+struct common {
+        double work;     /* the least of them */
+        double held;     /* per candidate */
+        double pressure; /* mean inflight, weighted */
+};
+
+static double room(const struct pick_tuning *t, const struct pick_replica *r)
+{
+        double kv = r->kv_permille * 1e-3;
+
+        if (!r->queued && kv < 0.5) /* kv^8 is nothing there */
+                return 0;
+        kv *= kv;
+        kv *= kv;
+        return t->queued * r->queued + t->kv * kv * kv;
+}
+
+static double cost(const struct pick_view *view, const struct common *all, const struct pick_replica *r, double work)
+{
+        const struct pick_tuning *t = view->tuning;
+        double backlog = r->backlog > r->prefill ? r->backlog : r->prefill;
+        double others = t->interference * r->inflight + all->held;
+        double prefill = all->work * (t->fresh + others) + (work - all->work) * (t->again + others + all->pressure);
+        double absent = r->state == PICK_ASLEEP ? r->wake / (1 + 2 * all->pressure) : choose_is_full(r) ? r->slot : 0;
+
+        return (t->wait * backlog + prefill) / choose_rate(r) + t->overdue * r->overdue + room(t, r) * r->slot + absent;
 }
 
 uint32_t choose_cost(const struct choice *choice)
 {
-        return choose_least(choice, cost);
+        const struct pick_view *view = choice->view;
+        struct common all = { .held = (double)view->n_held / (double)choice->n };
+        double prices[PICK_REPLICAS_MAX]; /* first the work, then what it costs */
+
+        for (size_t i = 0; i < choice->n; i++) {
+                const struct pick_replica *r = &view->replicas[choice->list[i]];
+
+                prices[i] = choose_work(view, r);
+                all.work = i && all.work < prices[i] ? all.work : prices[i];
+                all.pressure += r->inflight;
+        }
+        all.pressure *= view->tuning->pressure / (double)choice->n;
+        for (size_t i = 0; i < choice->n; i++)
+                prices[i] = cost(view, &all, &view->replicas[choice->list[i]], prices[i]);
+        return choose_cheapest(choice, prices);
 }

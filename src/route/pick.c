@@ -12,18 +12,17 @@
 #include <string.h>
 
 const struct pick_tuning PICK_TUNING_DEFAULT = {
-        .wait = 1.25,
-        .interference = 0.3,
+        .wait = 1.5,
+        .overdue = 2,
+        .fresh = 0.5,
+        .again = 1,
+        .pressure = 0.12,
+        .interference = 0.075,
+        .queued = 0.25,
+        .kv = 1,
         .attention = 32768,
         .least = 64,
 };
-
-double pick_work(uint32_t from, uint32_t to, double attention)
-{
-        double n = to > from ? (double)(to - from) : 0;
-
-        return attention > 0 ? n + n * ((double)from + n / 2) / attention : n;
-}
 
 static bool fits(const struct pick_view *view, const struct pick_replica *r)
 {

@@ -41,26 +41,34 @@ enum pick_state {
 struct pick_replica {
         double rate;          /* prefill work per second now: rate_now(); <= 0: not known, 1 is used */
         double backlog;       /* work sent, no answer begun: rate_backlog(); asleep: work held for it */
-        double slot;          /* at capacity: seconds until it can take one more: rate_slot() */
+        double overdue;       /* seconds that a streamed answer is late: rate_look(); 0 where none is awaited */
+        double slot;          /* seconds until a request ends there, so that it can take one more: rate_slot() */
         double wake;          /* PICK_ASLEEP: seconds from the wake-up order until it could begin */
         uint32_t matched;     /* tokens of this prompt in its cache, by the index; <= view.prompt */
         uint32_t inflight;    /* requests sent by us and not ended */
         uint32_t waiting;     /* of those, without their first byte; or the engine's own count, if larger */
+        uint32_t queued;      /* requests that it has but has not begun, as the engine says; 0: none, or not known */
         uint32_t capacity;    /* bound of inflight; 0: no bound */
         uint32_t held;        /* tokens of context of the requests in flight (prompt and answer so far) */
-        uint32_t prefill;     /* uncached prompt tokens of the requests without their first byte */
+        uint32_t prefill;     /* uncached prompt tokens of the streams without their first byte */
         uint32_t kv_permille; /* of its KV cache in use, reported by the engine or estimated */
         uint32_t kv_total;    /* tokens its KV cache holds; 0: not known */
         uint8_t state;        /* enum pick_state */
         uint8_t tried;        /* this request failed there: not again, unless there is no other */
 };
 
-/* Factors of the formula. The simulator ran with the defaults. */
+/* Factors of the formula (cost.c). The simulator ran with the defaults. */
 struct pick_tuning {
-        double wait;         /* factor of the waiting time: the backlog that the router sees is late. 1.25 */
-        double interference; /* how much our prefill delays a request in flight there. 0.3 */
+        double wait;         /* of the waiting time: the backlog that the router sees is late */
+        double overdue;      /* of the time that an answer is late */
+        double fresh;        /* of the work that no candidate has cached */
+        double again;        /* of the work that another candidate has cached ... */
+        double pressure;     /* ... and for each request in flight, in the mean over the candidates */
+        double interference; /* of any work, for each request in flight there, which it delays */
+        double queued;       /* of the time between ends, for each request that the engine has not begun */
+        double kv;           /* of the time between ends, where the KV cache is full */
         double attention;    /* context, in tokens, at which a prefill token costs twice; 0: context is free */
-        uint32_t least;      /* a prompt costs at least this many tokens. 64 */
+        uint32_t least;      /* a prompt costs at least this many tokens */
 };
 
 extern const struct pick_tuning PICK_TUNING_DEFAULT;
@@ -133,4 +141,9 @@ const char *pick_reason_name(enum pick_reason reason); /* "cache", "load", ... *
  * Work of prefilling the tokens [from, to) of a prompt: each costs 1 + position / attention.
  * attention 0: to - from. Never negative.
  */
-double pick_work(uint32_t from, uint32_t to, double attention);
+static inline double pick_work(uint32_t from, uint32_t to, double attention)
+{
+        double n = to > from ? (double)(to - from) : 0;
+
+        return attention > 0 ? n + n * ((double)from + n / 2) / attention : n;
+}

@@ -251,21 +251,25 @@ static uint32_t larger(uint32_t a, uint32_t b)
         return a > b ? a : b;
 }
 
-static void fill_row(const struct pool *pool, int i, const struct pool_request *q, uint32_t blocks, nsec now,
-                     struct pick_replica *ret)
+static void fill_row(const struct pool *pool, int i, const struct pool_request *q, uint32_t blocks,
+                     const struct rate_peers *peers, nsec now, struct pick_replica *ret)
 {
         const struct pool_replica *r = &pool->replicas[i];
         int own = q->wanted == i;
         uint64_t matched = prefix_bytes(blocks) / PICK_BYTES_PER_TOKEN;
+        struct rate_view view;
 
+        rate_look(&r->rate, peers, now, &view);
         *ret = (struct pick_replica){
-                .rate = rate_now(&r->rate),
-                .backlog = rate_backlog(&r->rate, now) + clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
+                .rate = view.per_second,
+                .backlog = view.backlog + clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
+                .overdue = r->load[POOL_PREFILL] > 0 ? view.overdue : 0,
                 .slot = rate_slot(&r->rate, clamp(r->load[POOL_WANTED] - own)),
                 .wake = r->wake_ms / 1e3,
                 .matched = matched < q->tokens ? (uint32_t)matched : q->tokens,
                 .inflight = clamp(r->load[POOL_INFLIGHT]),
                 .waiting = larger(clamp(r->load[POOL_UNANSWERED]), r->waiting),
+                .queued = r->waiting,
                 .capacity = q->is_retry ? 0 : r->capacity,
                 .held = clamp(r->load[POOL_CONTEXT]),
                 .prefill = clamp(r->load[POOL_PREFILL]),
@@ -307,6 +311,7 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
         uint64_t indexed, mask = candidates(pool, q->model, &indexed);
         uint32_t blocks[INDEX_REPLICAS] = { 0 };
         struct pick_replica rows[POOL_REPLICAS];
+        struct rate_peers peers = { 0 };
         uint8_t slots[POOL_REPLICAS];
         struct pick_view view = { .replicas = rows,
                                   .tuning = &PICK_TUNING_DEFAULT,
@@ -317,10 +322,13 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
                                   .n_held = n_held };
 
         (void)index_match(pool->index, q->chain, q->n_blocks, indexed, blocks);
+        for (uint64_t left = mask; left; left &= left - 1)
+                rate_add(&peers, &pool->replicas[__builtin_ctzll(left)].rate, now);
+        rate_added(&peers);
         for (; mask; mask &= mask - 1) {
                 int i = __builtin_ctzll(mask);
 
-                fill_row(pool, i, q, blocks[i], now, &rows[view.n_replicas]);
+                fill_row(pool, i, q, blocks[i], &peers, now, &rows[view.n_replicas]);
                 slots[view.n_replicas++] = (uint8_t)i;
         }
         pick_decide(&PICK_POLICIES[pool->settings.policy], &view, ret);

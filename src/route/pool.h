@@ -38,7 +38,7 @@ enum pool_load {
         POOL_HELD = POOL_INFLIGHT, /* of POOL_ALL, which has no other count: requests held */
         POOL_UNANSWERED,           /* of those in flight, without their first byte */
         POOL_CONTEXT,              /* tokens of prompts in flight */
-        POOL_PREFILL,              /* uncached tokens of the unanswered */
+        POOL_PREFILL,              /* uncached tokens of the unanswered that stream */
         POOL_WANTED,               /* held requests that wait for this replica */
         POOL_WANTED_WORK,          /* and their work, if it sleeps */
         POOL_LOADS,

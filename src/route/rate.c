@@ -2,8 +2,13 @@
 /*
  * Learning. Each first byte gives a sample (work, time) of the engine's progress since the last known position.
  * Samples are not averaged as ratios: small requests that an engine prefills in one iteration answer together, the
- * first with all of the time and the others with none. Work and time are summed apart and fade with busy time (FADE).
- * The sums start with PRIOR at the seed's rate, so a new replica counts as configured until it shows otherwise.
+ * first with all of the time and the others with none. Work and time are summed apart and fade with busy time.
+ *
+ * Believing. Three sums stand behind each other, each with a bounded weight: what it showed in the last seconds, what
+ * it showed in the last minutes, and what is presumed of one like it: the seed corrected by the peers' error, or
+ * without a seed the peers' mean by share. All of what it showed also fades with the time since the last sample, so
+ * the presumption returns to who gets nothing. Without a seed it is a little better than the mean: a stranger is
+ * preferred until it has shown what it is (HOPE), and again long after.
  *
  * A busy period begins when work arrives at a replica that seems to have none. Work unproven by then (of requests that
  * answer in one piece) counts as done. If it was not, the next sample is too slow, the rate falls, and the mistake is
@@ -11,43 +16,154 @@
  */
 #include "route/rate.h"
 
-#define UNKNOWN 10000 /* work per second of an unknown replica: one mid-range GPU */
-#define PRIOR (2 * NSEC_PER_SEC)
-#define PRIOR_UNKNOWN (NSEC_PER_SEC / 20)
-#define FADE (10 * NSEC_PER_SEC)
+#define UNKNOWN 10000 /* work per second where nothing is known: one mid-range GPU */
 #define FACTOR_MAX 64.0
-#define EXPECTED_MAX 1e15           /* fits a word whatever a ticket says */
+#define WORD_MAX 1e6                /* seconds; fits a word whatever a ticket says */
 #define GAP_MAX (10 * NSEC_PER_SEC) /* longer, and it was idle */
+
+/* Seconds. */
+#define NSEC 1e-9
+#define PRIOR 2.0          /* weight of a seed */
+#define PRIOR_PEERS 0.3    /* of what peers show, where there is no seed */
+#define PRIOR_UNKNOWN 0.05 /* where there are no peers */
+#define PRIOR_LONG 0.5     /* of the long run, beside what is recent */
+#define RECENT_BUSY 10.0   /* recent evidence fades with so much busy time ... */
+#define RECENT_AGE 10.0    /* ... and with so much time since the last sample */
+#define LONG_BUSY 100.0
+#define LONG_AGE 120.0
+#define HOPE 1.25
+
+/* A sample is at most this factor, and this many seconds more, slower than what was believed (R3). */
+#define CLIP 4.0
+#define CLIP_LEAST 0.5
 
 struct position {
         uint64_t work;
         nsec at;
 };
 
+/* Seconds of work at the seed's rate, and seconds that it took. */
+struct evidence {
+        double work, time;
+};
+
+/* What it showed, in the last seconds and in the last minutes. */
+struct shown {
+        struct evidence recent, long_run;
+};
+
+static const struct rate_peers NOBODY = { .seed_factor = 1 };
+
+static double share_of(const struct rate *rate)
+{
+        uint32_t share = atomic_load_explicit(&rate->share, memory_order_relaxed);
+
+        return share ? share * 1e-3 : 1;
+}
+
 static double seed_of(const struct rate *rate)
 {
-        uint64_t seed = atomic_load(&rate->seed);
+        uint64_t seed = atomic_load_explicit(&rate->seed, memory_order_relaxed);
 
-        return seed ? (double)seed : UNKNOWN;
+        return seed ? (double)(int64_t)seed : UNKNOWN * share_of(rate);
 }
 
-static double prior_of(const struct rate *rate)
+static bool has_seed(const struct rate *rate)
 {
-        return atomic_load(&rate->seed) ? (double)PRIOR : (double)PRIOR_UNKNOWN;
+        return atomic_load_explicit(&rate->seed, memory_order_relaxed) != 0;
 }
 
-double rate_now(const struct rate *rate)
+static double age_of(const struct rate *rate, nsec now)
 {
-        double actual = (double)atomic_load(&rate->actual);
-        double factor = actual > 0 ? (double)atomic_load(&rate->expected) / actual : 1;
+        nsec at = atomic_load_explicit(&rate->taught_at, memory_order_relaxed);
+
+        return now > at ? (double)(now - at) * NSEC : 0;
+}
+
+static struct evidence evidence_of(const struct rate_evidence *sums)
+{
+        return (struct evidence){ (double)atomic_load_explicit(&sums->expected, memory_order_relaxed) * NSEC,
+                                  (double)atomic_load_explicit(&sums->actual, memory_order_relaxed) * NSEC };
+}
+
+/* A half is left after `span` seconds without a sample, a hundredth after ten times that. */
+static struct evidence faded(const struct rate_evidence *sums, double age, double span)
+{
+        struct evidence e = evidence_of(sums);
+        double keep;
+
+        if (age > 0.1) { /* a division, for the idle only */
+                keep = 1 / (1 + age * age / (span * span));
+                e.work *= keep;
+                e.time *= keep;
+        }
+        return e;
+}
+
+static struct shown shown(const struct rate *rate, double age)
+{
+        return (struct shown){ faded(&rate->recent, age, RECENT_AGE), faded(&rate->long_run, age, LONG_AGE) };
+}
+
+/* What is presumed of a replica like this one. */
+static struct evidence presumed(const struct rate *rate, const struct rate_peers *peers)
+{
+        if (has_seed(rate))
+                return (struct evidence){ PRIOR * peers->seed_factor, PRIOR };
+        if (peers->mean > 0)
+                return (struct evidence){ HOPE * PRIOR_PEERS / UNKNOWN * peers->mean, PRIOR_PEERS };
+        return (struct evidence){ PRIOR_UNKNOWN, PRIOR_UNKNOWN };
+}
+
+/* (recent + PRIOR_LONG x what is usual) / (its time + PRIOR_LONG), where usual = (long run + prior) / their time. */
+static double believed(const struct rate *rate, const struct rate_peers *peers, const struct shown *own)
+{
+        struct evidence prior = presumed(rate, peers);
+        double time = own->long_run.time + prior.time;
+        double factor = (own->recent.work * time + PRIOR_LONG * (own->long_run.work + prior.work)) /
+                        ((own->recent.time + PRIOR_LONG) * time);
 
         factor = factor > FACTOR_MAX ? FACTOR_MAX : factor < 1 / FACTOR_MAX ? 1 / FACTOR_MAX : factor;
         return seed_of(rate) * factor;
 }
 
+double rate_now(const struct rate *rate)
+{
+        struct shown own = shown(rate, 0);
+
+        return believed(rate, &NOBODY, &own);
+}
+
+void rate_add(struct rate_peers *peers, const struct rate *rate, nsec now)
+{
+        struct evidence e = faded(&rate->long_run, age_of(rate, now), LONG_AGE);
+        double whole = UNKNOWN; /* seed of a whole GPU */
+
+        if (has_seed(rate)) {
+                peers->seeded_work += e.work;
+                peers->seeded_time += e.time;
+                e.work += PRIOR;
+                e.time += PRIOR;
+                whole = seed_of(rate) / share_of(rate);
+        }
+        peers->work += e.work * whole;
+        peers->time += e.time;
+}
+
+void rate_added(struct rate_peers *peers)
+{
+        peers->seed_factor = (PRIOR + peers->seeded_work) / (PRIOR + peers->seeded_time);
+        peers->mean = peers->time > 0 ? peers->work / peers->time : 0;
+}
+
 void rate_seed(struct rate *rate, uint64_t work_per_second)
 {
         atomic_store(&rate->seed, work_per_second);
+}
+
+void rate_share(struct rate *rate, uint32_t permille)
+{
+        atomic_store(&rate->share, permille);
 }
 
 /* The last position where the engine surely or presumably was. */
@@ -60,15 +176,25 @@ static struct position last_position(const struct rate *rate)
         return (struct position){ known, atomic_load(&rate->known_at) };
 }
 
-double rate_backlog(const struct rate *rate, nsec now)
+void rate_look(const struct rate *rate, const struct rate_peers *peers, nsec now, struct rate_view *ret)
 {
         struct position from = last_position(rate);
         uint64_t sent = atomic_load(&rate->sent);
-        double left = sent > from.work ? (double)(sent - from.work) : 0;
+        struct shown own = shown(rate, age_of(rate, now));
+        double per_second = believed(rate, peers, &own), left = 0;
 
-        if (now > from.at)
-                left -= rate_now(rate) * (double)(now - from.at) / (double)NSEC_PER_SEC;
-        return left > 0 ? left : 0;
+        if (sent > from.work)
+                left = (double)(int64_t)(sent - from.work) -
+                       (now > from.at ? per_second * (double)(now - from.at) * NSEC : 0);
+        *ret = (struct rate_view){ per_second, left > 0 ? left : 0, left < 0 ? -left / per_second : 0 };
+}
+
+double rate_backlog(const struct rate *rate, nsec now)
+{
+        struct rate_view view;
+
+        rate_look(rate, &NOBODY, now, &view);
+        return view.backlog;
 }
 
 void rate_reset(struct rate *rate, nsec now)
@@ -102,16 +228,30 @@ static bool prove(struct rate *rate, uint64_t end)
         return true;
 }
 
-static void learn(struct rate *rate, uint64_t work, nsec span)
+static int64_t word_of(double seconds)
 {
-        double expected = (double)atomic_load(&rate->expected), actual = (double)atomic_load(&rate->actual);
-        double keep = (double)FADE / (double)(FADE + span);
+        return (int64_t)((seconds < WORD_MAX ? seconds : WORD_MAX) * NSEC_PER_SEC);
+}
 
-        if (actual <= 0)
-                expected = actual = prior_of(rate);
-        expected = expected * keep + (double)work / seed_of(rate) * (double)NSEC_PER_SEC;
-        atomic_store(&rate->expected, (uint64_t)(expected < EXPECTED_MAX ? expected : EXPECTED_MAX));
-        atomic_store(&rate->actual, (uint64_t)(actual * keep + (double)span));
+static void add_sample(struct rate_evidence *sums, struct evidence before, double fade, struct evidence sample)
+{
+        double keep = fade / (fade + sample.time);
+
+        atomic_store(&sums->expected, word_of(before.work * keep + sample.work));
+        atomic_store(&sums->actual, word_of(before.time * keep + sample.time));
+}
+
+static void learn(struct rate *rate, uint64_t work, nsec span, nsec now)
+{
+        struct evidence sample = { (double)work / seed_of(rate), (double)span * NSEC };
+        struct shown own = shown(rate, age_of(rate, now));
+        double most = CLIP * (double)work / believed(rate, &NOBODY, &own) + CLIP_LEAST;
+
+        if (sample.time > most)
+                sample.time = most;
+        add_sample(&rate->recent, own.recent, RECENT_BUSY, sample);
+        add_sample(&rate->long_run, own.long_run, LONG_BUSY, sample);
+        atomic_store(&rate->taught_at, now);
 }
 
 void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_stream, nsec now)
@@ -126,7 +266,7 @@ void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_str
                 return;
         atomic_store(&rate->known_at, now);
         if (is_stream && now >= from.at)
-                learn(rate, ticket->end - from.work, now - from.at);
+                learn(rate, ticket->end - from.work, now - from.at, now);
 }
 
 void rate_drop(struct rate *rate, const struct rate_ticket *ticket)

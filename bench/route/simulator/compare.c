@@ -54,7 +54,7 @@ static int run_one(const struct compare_options *options, const struct trial *tr
 
 static void print_figures(const struct trial *trial, const char *formula, const struct figures *f)
 {
-        printf("  %-14s %8.3f %8.2f %8.3f   ", formula, f->mean, f->p99, f->goodput);
+        printf("  %-14s %8.3f %8.3f %8.3f   ", formula, f->mean, f->p99, f->goodput);
         for (size_t i = 0; i < trial->n_replicas; i++)
                 printf(" %.0f", f->n_sent[i]);
         printf("\n");

@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define POLL_EVERY (50 * NSEC_PER_MSEC)
+#define POLL_EVERY (50 * NSEC_PER_MSEC) /* at the others */
+#define SCRAPE_EVERY NSEC_PER_SEC       /* by our agent */
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 enum {
@@ -54,7 +55,7 @@ static void see_first(struct flight *flight, nsec now)
         flight->is_first_seen = true;
         rate_first(&replica->rate, &flight->ticket, flight->is_stream, now);
         replica->unanswered--;
-        replica->prefill -= flight->fresh;
+        replica->prefill -= flight->is_stream ? flight->fresh : 0;
 }
 
 static void on_first(struct engine_request *request, void *context)
@@ -136,7 +137,7 @@ static void init_flights(struct router *router, const struct load *load)
 
 int router_init(struct router *router, const struct sim_setup *setup)
 {
-        *router = (struct router){ .setup = setup, .random = setup->seed, .polled_at = -POLL_EVERY };
+        *router = (struct router){ .setup = setup, .random = setup->seed, .polled_at = -SCRAPE_EVERY };
         router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
         router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
         router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
@@ -207,7 +208,7 @@ static void predict(struct router *router, struct router_replica *replica, const
 
 static void poll_engines(struct router *router, nsec now)
 {
-        if (now - router->polled_at < POLL_EVERY)
+        if (now - router->polled_at < (router->setup->index == INDEX_OURS ? SCRAPE_EVERY : POLL_EVERY))
                 return;
         router->polled_at = now;
         for (size_t i = 0; i < router->setup->n_replicas; i++) {
@@ -241,19 +242,24 @@ static double wake_of(const struct router_replica *replica, nsec now)
         return replica->router->setup->wake;
 }
 
-static void fill(const struct router_replica *replica, uint32_t matched, nsec now, struct pick_replica *ret)
+static void fill(const struct router_replica *replica, uint32_t matched, const struct rate_peers *peers, nsec now,
+                 struct pick_replica *ret)
 {
         const struct sim_setup *setup = replica->router->setup;
         bool sees = setup->sees == SEES_ENGINE;
+        struct rate_view view;
 
+        rate_look(&replica->rate, peers, now, &view);
         *ret = (struct pick_replica){
-                .rate = sees ? replica->engine.model->rate * replica->engine.speed : rate_now(&replica->rate),
+                .rate = sees ? replica->engine.model->rate * replica->engine.speed : view.per_second,
                 .backlog = replica->is_asleep ? replica->wanted_work :
                            sees               ? left(replica) :
-                                                rate_backlog(&replica->rate, now),
+                                                view.backlog,
+                .overdue = replica->prefill ? view.overdue : 0,
                 .matched = matched,
                 .inflight = replica->inflight,
                 .waiting = replica->polled_waiting,
+                .queued = replica->polled_waiting,
                 .capacity = setup->capacity,
                 .slot = rate_slot(&replica->rate, replica->wanted),
                 .held = replica->held,
@@ -273,9 +279,15 @@ static void view_of(struct router *router, const struct flight *flight, nsec now
         uint32_t matched[INDEX_REPLICAS];
 
         poll_engines(router, now);
+        struct rate_peers peers = { 0 };
+
         match(router, flight, matched);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
-                fill(&router->replicas[i], matched[i], now, &rows[i]);
+                if (!router->replicas[i].is_absent)
+                        rate_add(&peers, &router->replicas[i].rate, now);
+        rate_added(&peers);
+        for (size_t i = 0; i < router->setup->n_replicas; i++)
+                fill(&router->replicas[i], matched[i], &peers, now, &rows[i]);
         *ret = (struct pick_view){
                 .replicas = rows,
                 .n_replicas = router->setup->n_replicas,
@@ -300,7 +312,7 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         rate_send(&replica->rate, verdict->work, now, &flight->ticket);
         replica->inflight++;
         replica->unanswered++;
-        replica->prefill += flight->fresh;
+        replica->prefill += flight->is_stream ? flight->fresh : 0;
         replica->n_sent++;
         hold_blocks(replica, flight, true);
         predict(router, replica, flight);

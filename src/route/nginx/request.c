@@ -78,7 +78,7 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
 
         ctx->at = at;
         ctx->decided = now;
-        ctx->fresh = ctx->query.tokens - ctx->verdict.matched;
+        ctx->fresh = ctx->is_stream ? ctx->query.tokens - ctx->verdict.matched : 0; /* others answer at their end */
         sublet_count(ctx, at, POOL_UNANSWERED, 1);
         sublet_count(ctx, at, POOL_PREFILL, ctx->fresh);
         sublet_count(ctx, at, POOL_CONTEXT, ctx->query.tokens);

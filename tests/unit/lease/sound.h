@@ -124,7 +124,7 @@ static inline bool memories_are_sound(const struct ledger *ledger)
         size_t n = 0;
 
         for (size_t i = 0; (node = map_next(&ledger->objects, &i)) != NULL;)
-                is_sound &= count_holder(&holders, node->memory);
+                is_sound &= count_holder(&holders, node->memory) && count_holder(&holders, node->pool);
         is_sound &= count_holds(&holders, &ledger->mappings) && count_holds(&holders, &ledger->exports) &&
                     count_holds(&holders, &ledger->managed) && count_holds(&holders, &ledger->retained);
         while ((memory = memory_next(ledger, memory)) != NULL)

@@ -132,6 +132,50 @@ static void cost_repeats_prefill_less_the_more_it_delays(void **state)
         assert_int_equal(ask("cost", rows, 2, 6500).replica, 0);
 }
 
+static void cost_sends_what_nobody_has_where_the_queue_is_shortest(void **state)
+{
+        struct pick_replica rows[] = { up(10000, 0, 5000, 10), up(10000, 0, 0, 20) };
+
+        (void)state;
+        assert_int_equal(ask("cost", rows, 2, 5000).replica, 1);
+        rows[1].inflight = 60; /* but not at any price */
+        assert_int_equal(ask("cost", rows, 2, 5000).replica, 0);
+}
+
+static void cost_leaves_a_replica_whose_answer_is_late(void **state)
+{
+        struct pick_replica rows[] = { up(10000, 4000, 0, 3), up(10000, 0, 0, 3) };
+
+        (void)state;
+        assert_int_equal(ask("cost", rows, 2, 5000).replica, 0);
+        rows[0].overdue = 1;
+        assert_int_equal(ask("cost", rows, 2, 5000).replica, 1);
+}
+
+static void cost_believes_no_progress_that_nobody_has_seen(void **state)
+{
+        struct pick_replica rows[] = { up(10000, 4000, 0, 3), up(10000, 0, 0, 3) };
+
+        (void)state;
+        rows[0].prefill = 40000; /* unanswered, though by its rate it would be done */
+        assert_int_equal(ask("cost", rows, 2, 5000).replica, 1);
+}
+
+static void cost_leaves_an_engine_that_has_no_room(void **state)
+{
+        struct pick_replica rows[] = { up(10000, 0, 0, 3), up(10000, 0, 0, 4) };
+
+        (void)state;
+        rows[0].slot = rows[1].slot = 0.5;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 0);
+        rows[0].queued = 4;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 1);
+        rows[0].queued = 0;
+        rows[0].kv_permille = 950;
+        rows[1].kv_permille = 700;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 1);
+}
+
 static void cost_waits_for_a_place_where_the_prefix_is(void **state)
 {
         struct pick_replica rows[] = { up(10000, 6000, 0, 8), up(10000, 0, 0, 7) };
@@ -251,6 +295,10 @@ int main(void)
                 cmocka_unit_test(cost_leaves_the_cache_when_the_wait_is_longer_than_the_prefill),
                 cmocka_unit_test(cost_knows_how_fast_a_replica_is),
                 cmocka_unit_test(cost_repeats_prefill_less_the_more_it_delays),
+                cmocka_unit_test(cost_sends_what_nobody_has_where_the_queue_is_shortest),
+                cmocka_unit_test(cost_leaves_a_replica_whose_answer_is_late),
+                cmocka_unit_test(cost_believes_no_progress_that_nobody_has_seen),
+                cmocka_unit_test(cost_leaves_an_engine_that_has_no_room),
                 cmocka_unit_test(cost_waits_for_a_place_where_the_prefix_is),
                 cmocka_unit_test(cost_wakes_a_sleeper_only_when_that_is_sooner),
                 cmocka_unit_test(equals_share_the_requests),

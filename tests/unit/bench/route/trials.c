@@ -156,6 +156,57 @@ static void a_cold_replica_is_late_once_and_a_stalled_one_while_it_stalls(void *
         assert_true(run(&load, stall, 2).ttft_p99 < 20.1);
 }
 
+static struct sim_result run_trial(const char *name, double *ret_n)
+{
+        _cleanup_(load_done) struct load load = { 0 };
+        const struct trial *t = TRIALS;
+        struct sim_result result;
+        struct sim_setup setup;
+
+        while (t->name && strcmp(t->name, name) != 0)
+                t++;
+        assert_non_null(t->name);
+        assert_int_equal(trial_load(t, 1, &load), 0);
+        setup = trial_setup(t, &load, 1);
+        setup.policy = pick_policy_find("cost");
+        assert_int_equal(sim_run(&setup, &result), 0);
+        *ret_n = (double)load.n_requests / (double)t->n_replicas;
+        return result;
+}
+
+/* Of 240 s they are there for 180 and 120. */
+static void newcomers_get_what_the_others_get(void **state)
+{
+        double n;
+        struct sim_result result = run_trial("newcomers", &n);
+
+        (void)state;
+        assert_true((double)result.n_sent[6] > 0.6 * n);
+        assert_true((double)result.n_sent[7] > 0.35 * n);
+}
+
+static void who_was_cold_is_not_shunned(void **state)
+{
+        double n;
+        struct sim_result result = run_trial("cold", &n);
+
+        (void)state;
+        assert_true((double)result.n_sent[2] > 0.75 * n);
+        assert_true((double)result.n_sent[5] > 0.75 * n);
+}
+
+/* 20 of 240 s it stands still. */
+static void who_stalled_is_left_alone_and_used_again(void **state)
+{
+        double n;
+        struct sim_result result = run_trial("stalls", &n);
+
+        (void)state;
+        assert_true((double)result.n_sent[3] > 0.7 * n);
+        assert_true((double)result.n_sent[5] > 0.7 * n);
+        assert_true(result.ttft_p99 < 0.6);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -166,6 +217,9 @@ int main(void)
                 cmocka_unit_test(bursts_have_the_rate_that_they_say),
                 cmocka_unit_test(a_newcomer_gets_nothing_before_it_is_there),
                 cmocka_unit_test(a_cold_replica_is_late_once_and_a_stalled_one_while_it_stalls),
+                cmocka_unit_test(newcomers_get_what_the_others_get),
+                cmocka_unit_test(who_was_cold_is_not_shunned),
+                cmocka_unit_test(who_stalled_is_left_alone_and_used_again),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
