@@ -308,10 +308,7 @@ void channel_unref(struct channel *channel)
                 channel->error = -ENOENT;
         waiters_wake(channel, now);
         mem_unref(channel->userd);
-        if (channel->group->is_retained)
-                channel->group->taken += TAKEN_CHANNEL;
-        else
-                heap_give(&channel->group->gpu->heap, TAKEN_CHANNEL);
+        group_give(channel->group, TAKEN_CHANNEL);
         group_unref(channel->group);
         free(channel);
 }
