@@ -47,7 +47,17 @@ int serve_space(struct request *request)
         return reply(request, r);
 }
 
-/* The device in whose page tables the mapping is: its uuid's first half. 0: several devices. */
+/* A device by its uuid's two halves; never 0. */
+static uint64_t device_key(const struct request *request, uint32_t at)
+{
+        uint64_t first = rm_get64(request->block, request->call.block_size, at);
+        uint64_t second = rm_get64(request->block, request->call.block_size, at + 8);
+        uint64_t key = first + second * 0x9e3779b97f4a7c15u; /* odd: neither half is lost */
+
+        return key ? key : 1;
+}
+
+/* The device in whose page tables the mapping is. 0: several devices. */
 static uint64_t mapped_on(const struct request *request)
 {
         const struct rm_call *call = &request->call;
@@ -55,7 +65,7 @@ static uint64_t mapped_on(const struct request *request)
 
         if (rm_get64(request->block, call->block_size, count_at) != 1)
                 return 0;
-        return rm_get64(request->block, call->block_size, MAP_ATTRIBUTES_AT);
+        return device_key(request, MAP_ATTRIBUTES_AT);
 }
 
 /* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. tables:
@@ -246,8 +256,7 @@ int serve_release(struct request *request)
                         ledger_unmap(gate->ledger, space, call->base, call->length, 0);
                         ledger_range_gone(gate->ledger, space, call->base);
                 } else {
-                        ledger_unmap(gate->ledger, space, call->base, call->length,
-                                     rm_get64(request->block, call->block_size, UNMAP_UUID_AT));
+                        ledger_unmap(gate->ledger, space, call->base, call->length, device_key(request, UNMAP_UUID_AT));
                 }
         }
         return reply(request, r);

@@ -41,8 +41,8 @@ static void send_all(int fd)
         for (unsigned int number = 0; number < 256; number++)
                 for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
                         if (!is_known(number) || sizes[i] == 1 || sizes[i] == 16383)
-                                send(fd, (unsigned long)(number % 4) << 30 | sizes[i] << 16 |
-                                                 types[(number + i) % sizeof(types)] << 8 | number);
+                                send(fd, (unsigned long)(number % 4) << 30 | (unsigned long)sizes[i] << 16 |
+                                                 (unsigned long)types[(number + i) % sizeof(types)] << 8 | number);
         for (unsigned int number = 0; number < 256; number++)
                 send(fd, (unsigned long)'F' << 8 | number);
 }

@@ -248,6 +248,10 @@ CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
 CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device);
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext context);
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context);
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                   size_t bytes, CUstream stream);
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context);
 CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext context);
 CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *context);
@@ -425,6 +429,10 @@ typedef enum {
         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
         CU_MEM_HANDLE_TYPE_FABRIC = 8,
 } CUmemAllocationHandleType;
+
+typedef struct {
+        unsigned char data[64];
+} CUmemFabricHandle;
 
 typedef enum {
         CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,

@@ -19,6 +19,7 @@ struct device {
         struct nv_device_info info;
         CUcontext primary; /* NULL: not active */
         unsigned int n_retained;
+        uint32_t reaches;                      /* a bit per device whose memory it may reach */
         CUmemoryPool default_pool, graph_pool; /* made on first use */
 };
 

@@ -12,6 +12,7 @@
 
 enum {
         FLEXIBLE = 1,
+        PAGES_HUGE = 3,
         ATTACHED_MAX = 64, /* of one call */
 };
 
@@ -65,7 +66,7 @@ static uint32_t fabric_make(struct object *object, struct memory *below, bytes s
 
         if (size > 2 * gpu->heap.size - gpu->addresses)
                 return RM_STATUS_NO_MEMORY;
-        if (mem_new(NULL, size, 0, 0, &object->memory) != HEAP_OK)
+        if (mem_new(NULL, size, PAGES_HUGE << 23, 0, &object->memory) != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
         object->memory->below = mem_ref(below);

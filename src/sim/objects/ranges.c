@@ -68,13 +68,12 @@ void range_make_resident(struct range *range, struct gpu *gpu)
         range->gpu = gpu;
 }
 
-/* Drops what is mapped wholly inside. */
-void range_unmap(struct range *range, uint64_t base, uint64_t length)
+void range_unmap(struct range *range, uint64_t base, uint64_t length, const struct gpu *gpu)
 {
         for (struct mapping **at = &range->mappings; *at;) {
                 struct mapping *mapping = *at;
 
-                if (!is_inside(mapping->base, mapping->length, base, length)) {
+                if (!is_inside(mapping->base, mapping->length, base, length) || (gpu && mapping->gpu != gpu)) {
                         at = &mapping->next;
                         continue;
                 }
@@ -89,7 +88,7 @@ void range_unmap(struct range *range, uint64_t base, uint64_t length)
 void range_free(struct space *space, struct range *range)
 {
         LIST_REMOVE(&space->ranges, range);
-        range_unmap(range, range->base, range->length);
+        range_unmap(range, range->base, range->length, NULL);
         range_evict(range);
         if (range->fd >= 0)
                 close(range->fd);

@@ -24,7 +24,9 @@
 enum {
         STATUS_ILLEGAL_ACTION = 0x16,
         STATUS_GPU_UUID_NOT_FOUND = 0x12,
-        MULTI_PROCESS = 2, /* flag of INITIALIZE: any process may map */
+        ATTRIBUTES_AT = 24, /* of MAP_EXTERNAL: the first one's uuid */
+        UNMAP_UUID_AT = 16, /* of UNMAP_EXTERNAL */
+        MULTI_PROCESS = 2,  /* flag of INITIALIZE: any process may map */
 };
 
 /* ---- calls: each returns a status ---------------------------------------------------------- */
@@ -77,16 +79,26 @@ static uint32_t memory_named(struct machine *machine, const struct request *requ
         return RM_STATUS_OK;
 }
 
-/* Of the mapping that was put into the range; without room it goes again. */
-static uint32_t mapping_tables(struct space *space, struct range *range, struct mapping *mapping, uint32_t pages)
+/* The device in whose page tables it is to be: the one that is named, else the space's first. */
+static struct gpu *mapped_on(struct machine *machine, const struct space *space, const struct request *request)
 {
-        if (!space->gpu)
+        struct gpu *gpu = gpu_by_uuid(machine, request->block.data + ATTRIBUTES_AT);
+
+        return gpu ? gpu : space->gpu;
+}
+
+/* Of the mapping that was put into the range, the first of it; without room it goes again. */
+static uint32_t mapping_tables(struct gpu *gpu, struct range *range, struct mapping *mapping, uint32_t pages)
+{
+        if (!gpu)
                 return RM_STATUS_OK;
-        if (mmu_take(space->gpu, mapping->base, mapping->length, pages, &mapping->tables) == HEAP_OK) {
-                mapping->gpu = space->gpu;
+        if (mmu_take(gpu, mapping->base, mapping->length, pages, &mapping->tables) == HEAP_OK) {
+                mapping->gpu = gpu;
                 return RM_STATUS_OK;
         }
-        range_unmap(range, mapping->base, mapping->length);
+        range->mappings = mapping->next;
+        mem_unref(mapping->memory);
+        free(mapping);
         return RM_STATUS_NO_MEMORY;
 }
 
@@ -94,6 +106,7 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
         uint64_t offset = rm_get64(request->block.data, request->block.size, 16);
+        struct gpu *gpu = mapped_on(machine, space, request);
         struct memory *memory;
         struct mapping *mapping;
         uint32_t status;
@@ -109,10 +122,10 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
         if (!mapping)
                 return RM_STATUS_NO_MEMORY;
         memory = mem_ref(memory); /* it may be mapped there already */
-        range_unmap(range, request->call.base, request->call.length);
+        range_unmap(range, request->call.base, request->call.length, gpu);
         *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, NULL, 0 };
         range->mappings = mapping;
-        return mapping_tables(space, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
+        return mapping_tables(gpu, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
 }
 
 /* Pages that lead nowhere: those of 64 KiB, as far as the page tables go. */
@@ -129,16 +142,17 @@ static uint32_t map_sparse(const struct request *request, struct space *space)
                 return RM_STATUS_NO_MEMORY;
         *mapping = (struct mapping){ .base = range->base, .length = range->length };
         range->mappings = mapping;
-        return mapping_tables(space, range, mapping, 2);
+        return mapping_tables(space->gpu, range, mapping, 2);
 }
 
-static uint32_t unmap_external(const struct request *request, struct space *space)
+static uint32_t unmap_external(struct machine *machine, const struct request *request, struct space *space)
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
 
         if (!range || range->kind != RANGE_EXTERNAL)
                 return SIM_STATUS_INVALID_ADDRESS;
-        range_unmap(range, request->call.base, request->call.length);
+        range_unmap(range, request->call.base, request->call.length,
+                    gpu_by_uuid(machine, request->block.data + UNMAP_UUID_AT));
         return RM_STATUS_OK;
 }
 
@@ -242,7 +256,7 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         case RM_UVM_UNREGISTER_CHANNEL:
                 return unregister_channel(request, space);
         case RM_UVM_UNMAP_EXTERNAL:
-                return unmap_external(request, space);
+                return unmap_external(machine, request, space);
         case RM_UVM_FREE:
                 return free_range(request, space);
         case RM_UVM_SET_PREFERRED_LOCATION:

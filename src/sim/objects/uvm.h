@@ -52,8 +52,9 @@ bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_le
 
 struct range *range_at(const struct space *space, uint64_t base, uint64_t length); /* NULL: none */
 uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret);
-void range_make_resident(struct range *range, struct gpu *gpu);        /* NULL: nowhere */
-void range_unmap(struct range *range, uint64_t base, uint64_t length); /* what is mapped wholly inside */
+void range_make_resident(struct range *range, struct gpu *gpu); /* NULL: nowhere */
+void range_unmap(struct range *range, uint64_t base, uint64_t length,
+                 const struct gpu *gpu); /* what is mapped wholly inside, on one device or (NULL) on all */
 void range_free(struct space *space, struct range *range);
 
 /* What it points to goes. */

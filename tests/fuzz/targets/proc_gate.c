@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a gate reads of a tenant's processes in /proc (maps, status, fdinfo, syscall, ...), on hostile text: each file that
- * is opened has the input. A range of UVM that stands in a whole line is never missed: its charge would be let go.
+ * What a gate reads of a tenant's processes in /proc (maps, status, fdinfo), on hostile text: each file that is opened
+ * has the input. A range of UVM that stands in a whole line is never missed: its charge would be let go.
  */
 #include <fcntl.h>
 #include <stdio.h>

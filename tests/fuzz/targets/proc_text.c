@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers of /proc on text that a hostile process has some say in: its name, the paths it maps and mounts. Each file
- * that is opened has the input; a zero byte in it ends nothing.
+ * The readers of /proc on text that a hostile process has some say in: its name, the paths it maps and mounts. Each
+ * file that is opened has the input; a zero byte in it ends nothing.
  *
  * What was there is said only of a line that is whole: nothing that is a part of a longer one is believed.
  */

@@ -56,6 +56,7 @@ struct start_device {
         char name[64];
         uint64_t total; /* bytes of the heap */
         uint32_t architecture;
+        bool has_fabric; /* one is up */
 };
 
 /* When a context ends, its owner has things to free in between. */

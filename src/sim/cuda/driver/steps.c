@@ -122,6 +122,9 @@ uint32_t play_learn(const struct stage *stage, const struct step *step)
         case RM_FB_GET_INFO_V2: /* the second of three: the heap */
                 device->total = (uint64_t)rm_get32(params, size, 16) << 10;
                 break;
+        case 0x208001a3:
+                device->has_fabric = params[0] == 3;
+                break;
         case 0x20801701:
                 device->architecture = rm_get32(params, size, 0);
                 break;

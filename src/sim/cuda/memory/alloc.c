@@ -52,6 +52,11 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
         r = result_of(p2p_register(memory, base, memory->size));
         if (r == CUDA_SUCCESS) {
                 r = mapping_new(memory, base, memory->size, 0, true, ret);
+                if (r == CUDA_SUCCESS) {
+                        r = peers_see(*ret);
+                        if (r != CUDA_SUCCESS)
+                                (void)mapping_free(*ret);
+                }
                 if (r != CUDA_SUCCESS)
                         p2p_unregister(memory);
         }

@@ -12,6 +12,8 @@
 
 enum {
         POOLS_SIZE = 2 << 20,
+        CLASS_FABRIC = 0xf8,
+        FABRIC_PAGE = 512 << 20,
 };
 
 static struct spans mappings;
@@ -45,11 +47,37 @@ static struct memory *memory_make(struct device *device, enum memory_kind kind, 
         return memory;
 }
 
+/* Recorded: over every memory of 512 MiB and more where a fabric is up. A size between two pages was not recorded. */
+static uint32_t fabric_over(struct memory *memory)
+{
+        struct nv *nv = &library.nv;
+        uint8_t params[48] = { 0 };
+        uint32_t handle, status;
+
+        if (!memory->device->start.has_fabric || memory->size < FABRIC_PAGE || memory->size % FABRIC_PAGE)
+                return RM_STATUS_OK;
+        handle = nv_handle_take(nv);
+        if (!handle)
+                return RM_STATUS_NO_MEMORY;
+        rm_put64(params, sizeof(params), 0, FABRIC_PAGE);
+        rm_put64(params, sizeof(params), 8, memory->size);
+        rm_put64(params, sizeof(params), 16, FABRIC_PAGE);
+        rm_put32(params, sizeof(params), 40, memory->handle);
+        status = nv_alloc(nv, -1, start_handle(&memory->device->start, NULL, OBJECT_SUBDEVICE), handle, CLASS_FABRIC,
+                          params);
+        if (status == RM_STATUS_OK)
+                memory->fabric = handle;
+        else
+                nv_handle_give(nv, handle);
+        return status;
+}
+
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret)
 {
         struct nv *nv = &library.nv;
         struct nv_memory wanted = nv_video_memory(nv, size, attr);
         uint32_t handle = nv_handle_take(nv), status;
+        CUresult r;
 
         if (!handle)
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -58,7 +86,13 @@ CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struc
                 nv_handle_give(nv, handle);
                 return result_of(status);
         }
-        return memory_adopt(device, handle, device_handle(device), wanted.size, ret);
+        r = memory_adopt(device, handle, device_handle(device), wanted.size, ret);
+        if (r == CUDA_SUCCESS) {
+                r = result_of(fabric_over(*ret));
+                if (r != CUDA_SUCCESS)
+                        *ret = memory_unref(*ret);
+        }
+        return r;
 }
 
 /* An object that exists: of memory_video, a dup, an import. On failure it is freed. */
@@ -157,6 +191,11 @@ struct memory *memory_unref(struct memory *memory)
                 (void)nv_free(&library.nv, memory->parent, memory->handle);
                 nv_handle_give(&library.nv, memory->handle);
         }
+        if (memory->fabric) {
+                (void)nv_free(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_SUBDEVICE),
+                              memory->fabric);
+                nv_handle_give(&library.nv, memory->fabric);
+        }
         free(memory);
         return NULL;
 }
@@ -198,10 +237,11 @@ static CUresult mapping_map(struct mapping *mapping)
         return result_of(status);
 }
 
-static void mapping_unmap(const struct mapping *mapping)
+static void mapping_unmap(struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
+        peers_unsee(mapping);
         if (!mapping->memory->handle)
                 return; /* managed: ends with its munmap */
         if (mapping->is_own)
@@ -219,7 +259,7 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
 
         if (!mapping)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        *mapping = (struct mapping){ { base, size }, memory, offset, 0, is_own };
+        *mapping = (struct mapping){ .span = { base, size }, .memory = memory, .offset = offset, .is_own = is_own };
         if (spans_put(&mappings, &mapping->span) < 0)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (memory->handle) {
@@ -278,6 +318,16 @@ CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, stru
 struct mapping *mapping_at(uint64_t address)
 {
         return (struct mapping *)spans_find(&mappings, address);
+}
+
+struct mapping *mapping_after(const struct mapping *last)
+{
+        size_t i = 0;
+
+        while (last && i < mappings.n && mappings.span[i] != &last->span)
+                i++;
+        i += last != NULL;
+        return i < mappings.n ? (struct mapping *)mappings.span[i] : NULL;
 }
 
 uint8_t *bytes_at(uint64_t address, uint64_t *ret_have)

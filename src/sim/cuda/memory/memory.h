@@ -27,6 +27,7 @@ struct memory {
         struct device *device;
         enum memory_kind kind;
         uint32_t handle, parent; /* 0: managed */
+        uint32_t fabric;         /* its addresses in the fabric; 0: none */
         uint64_t size;
         void *bytes;     /* our view; NULL: not yet */
         uint64_t linear; /* MEMORY_HOST: the driver's name for our mapping */
@@ -68,8 +69,10 @@ struct mapping {
         struct span span; /* first */
         struct memory *memory;
         uint64_t offset;
-        uint32_t handle; /* the number that libcuda spends on a mapping; 0: none */
-        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL */
+        uint32_t handle;         /* the number that libcuda spends on a mapping; 0: none */
+        struct peer_view *views; /* of devices that reach it */
+        bool is_for_peers;       /* whoever may reach its device's memory has it mapped */
+        bool is_own;             /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL */
 };
 
 /* Maps `size` bytes of memory at base, in the device's address space; takes a reference. */
@@ -82,6 +85,12 @@ struct mapping *mapping_end(struct mapping *mapping);  /* NULL; releases its add
 CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, struct mapping **ret);
 
 struct mapping *mapping_at(uint64_t address);
+struct mapping *mapping_after(const struct mapping *last); /* all of them, from NULL on; NULL at the end */
+
+/* peers.c: maps it on a device that is not its own; on all that may reach it, now and later; and no more. */
+CUresult peer_see(struct mapping *mapping, struct device *device);
+CUresult peers_see(struct mapping *mapping);
+void peers_unsee(struct mapping *mapping);
 
 /* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped. */
 uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);

@@ -267,11 +267,13 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size)
         return CUDA_SUCCESS;
 }
 
-static CUresult set_access(struct virtual_mapping *p, CUmemAccess_flags flags)
+static CUresult set_access(struct virtual_mapping *p, struct device *device, CUmemAccess_flags flags)
 {
         struct allocation *a = p->allocation;
         CUresult r = CUDA_SUCCESS;
 
+        if (device != p->generic->memory->device)
+                return a->mapping && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? peer_see(a->mapping, device) : r;
         if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
                 a->mapping = mapping_free(a->mapping);
         else if (!a->mapping)
@@ -297,7 +299,13 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
 
                 if (!p)
                         return CUDA_ERROR_INVALID_VALUE;
-                r = set_access(p, access[0].flags);
+                for (int own = 1; own >= 0; own--) /* the memory's own device first: the others' views hang on it */
+                        for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++) {
+                                struct device *device = device_of(access[i].location.id);
+
+                                if ((device == p->generic->memory->device) == own)
+                                        r = set_access(p, device, access[i].flags);
+                        }
                 where = p->allocation->span.base + p->allocation->span.size;
         }
         return r;

@@ -54,6 +54,15 @@ CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
         return copy_linear(DEVICE, to, DEVICE, from, bytes, NULL, true);
 }
 
+/* Addresses are the same for all devices, so the contexts say nothing more. */
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                   size_t bytes, CUstream stream)
+{
+        if (!to_context || !from_context)
+                return CUDA_ERROR_INVALID_VALUE;
+        return copy_linear(DEVICE, to, DEVICE, from, bytes, stream, false);
+}
+
 CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
         return copy_linear(DEVICE, to, ANY, (uintptr_t)from, bytes, stream, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doors of the daemon: connections that come, say anything with any descriptors in any order, and hang up.
+ * Connections of the daemon that come, say anything with any descriptors in any order, and hang up.
  *
  *      steps: what (1) and its operands (enum step)
  *
@@ -32,7 +32,7 @@ enum step {
         STEP_AGENT,
         STEP_SAY,      /* to, descriptors, size (2), text */
         STEP_PIECE,    /* the same, as it is, to seccomp.sock */
-        STEP_LEASE,    /* to, gigabytes, share, plane */
+        STEP_LEASE,    /* to, gigabytes, share, enforcement */
         STEP_HELLO,    /* to, which tenancy, descriptors */
         STEP_ATTACHES, /* to, whether the token is right, descriptors */
         STEP_HANG_UP,  /* which */
