@@ -316,7 +316,7 @@ waiting_at() { # REPLICA N
                                 kill -9 "${pid_of[$name]}"
                                 replica $name --scale 10 --early
                         else
-                                fault $name $kind 20
+                                fault $name $kind 10
                         fi
                         put $name # as the agent does when /health answers
                         ! kill -0 $load 2> /dev/null || sleep 0.2 # the load goes on
