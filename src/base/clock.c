@@ -25,3 +25,8 @@ nsec clock_cpu(void)
 {
         return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
+
+nsec clock_cpus(void)
+{
+        return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}

@@ -13,3 +13,4 @@ typedef int64_t nsec; /* a span or a point in time, in nanoseconds */
 nsec clock_now(void);      /* monotonic; for spans */
 nsec clock_realtime(void); /* since the epoch; for records that people read */
 nsec clock_cpu(void);      /* what this thread has used of a processor */
+nsec clock_cpus(void);     /* what this process has used of all processors */

@@ -71,6 +71,7 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
         copy(row->tenant, sizeof(row->tenant), tenant, "tenant");
         copy(row->class, sizeof(row->class), tenant, "class");
         copy(row->sms, sizeof(row->sms), tenant, "sms");
+        copy(row->job, sizeof(row->job), tenant, "job");
         copy(row->command, sizeof(row->command), tenant, "command");
         row->uid = (unsigned int)field_number(tenant, "uid");
         row->n_processes = (unsigned int)field_number(tenant, "processes");

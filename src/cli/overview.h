@@ -25,6 +25,7 @@ struct overview_device {
 
 struct overview_row {
         char tenant[OVERVIEW_NAME], class[16], command[128];
+        char job[64]; /* empty: none */
         char sms[16]; /* its part of the multiprocessors: "25%", "32"; empty: all */
         unsigned int device, uid, n_processes;
         double granted, promised, share, cap; /* permille; cap 1000: none */

@@ -165,13 +165,16 @@ static void draw_row(const struct overview_row *row, const struct columns *at, s
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
         const struct overview_row *row = &screen->overview->rows[screen->chosen];
-        char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT], sms[sizeof(row->sms) + 8] = "";
+        char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT], sms[sizeof(row->sms) + 8] = "",
+                                                                                 job[sizeof(row->job) + 8] = "";
 
         if (*row->sms)
                 (void)snprintf(sms, sizeof(sms), "SMS %s, ", row->sms);
+        if (*row->job)
+                (void)snprintf(job, sizeof(job), "job %s, ", row->job);
         (void)snprintf(text, sizeof(text),
-                       "%s: %s, cap %s, %spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
-                       row->tenant, *row->class ? row->class : "normal",
+                       "%s: %s, %scap %s, %spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
+                       row->tenant, *row->class ? row->class : "normal", job,
                        row->cap < 1000 ? permille_format((unsigned int)row->cap, cap) : "none", sms, row->promised / 10,
                        (double)row->used / 1e9, short_bytes(row->peak, peak), row->n_processes, row->uid, row->command);
         frame_text(frame, y, 0, frame->n_columns, STYLE_PLAIN, text);

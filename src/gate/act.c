@@ -70,6 +70,11 @@ static int check_clients(struct request *request)
 
         if (request->verdict.action == GATE_CLIENT)
                 return 0;
+        if (n > GATE_CLIENT_FIELDS_MAX) {
+                gate_tell(gate, EVENT_DENIED, request->process->id, "%s names %zu clients", rm_kind_name(call->kind),
+                          n);
+                return -EACCES;
+        }
         {
                 LOCKED(&gate->ledger_lock);
                 if (call->client && !ledger_has_client(gate->ledger, call->client))

@@ -27,9 +27,8 @@ enum {
         GROUP_ENGINE_AT = 12, /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, 525 to 595 */
         USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
         USERD_OFFSET_AT = 64,
-        ENGINE_AT = 128,    /* where the layout has it that these belong to */
-        TRIES = 8,          /* of a desired state that changes while we follow it */
-        SEARCHED_MAX = 256, /* processes whose descriptors are tried: a group of a further one keeps its slice */
+        ENGINE_AT = 128, /* where the layout has it that these belong to */
+        TRIES = 8,       /* of a desired state that changes while we follow it */
 };
 
 static bool is_group(uint32_t class_number)
@@ -328,13 +327,13 @@ static uint32_t try_process(struct gate *gate, pid_t id, int theirs, struct grou
 static bool find_and_set_slice(struct gate *gate, struct group *group, nsec slice)
 {
         uint32_t status = try_process(gate, group->process, group->theirs, group, slice);
-        pid_t list[SEARCHED_MAX];
-        size_t n;
+        _cleanup_(freep) pid_t *list = NULL;
+        ssize_t n;
 
         if (status != RM_STATUS_INVALID_CLIENT)
                 return status == RM_STATUS_OK;
-        n = processes_list(&gate->processes, list, ARRAY_SIZE(list));
-        for (size_t i = 0; i < n && status == RM_STATUS_INVALID_CLIENT; i++)
+        n = processes_list(&gate->processes, &list);
+        for (ssize_t i = 0; i < n && status == RM_STATUS_INVALID_CLIENT; i++)
                 status = try_process(gate, list[i], -1, group, slice);
         return status == RM_STATUS_OK;
 }

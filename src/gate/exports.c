@@ -49,11 +49,7 @@ static uint32_t params_field(const struct request *request, uint32_t at)
 
 static uint32_t object_count(const struct request *request, const struct form *form)
 {
-        uint32_t n = 1;
-
-        if (form->count_at != UINT32_MAX)
-                n = params_field(request, form->count_at) & 0xffffu;
-        return n < form->objects_max ? n : form->objects_max;
+        return form->count_at == UINT32_MAX ? 1 : params_field(request, form->count_at) & 0xffffu;
 }
 
 static uint32_t first_index(const struct request *request, const struct form *form)
@@ -182,6 +178,11 @@ static int exchange(struct request *request, uint64_t file,
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
+        if (n > form.objects_max) {
+                gate_tell(gate, EVENT_DENIED, request->process->id, "%u objects in one call, %u at most", n,
+                          form.objects_max);
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        }
         if (entries_take(gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         locks = client_locks_take(gate, client, file ? file : client);
@@ -202,8 +203,10 @@ int serve_export(struct request *request)
                 return named.fd;
         request->named = &named;
         file = open_files_keep(&request->gate->exports, named.fd);
-        if (!file)
+        if (!file) {
+                gate_tell(request->gate, EVENT_GATE_FULL, request->process->id, "no descriptor for one more export");
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
         return exchange(request, file, commit_exports);
 }
 

@@ -5,6 +5,7 @@
 #include "base/lock.h"
 #include "gate/gate.h"
 #include "gate/host.h"
+#include "gate/policy/budget.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
 #include "gate/state/mappings.h"
@@ -22,7 +23,7 @@ enum {
         GATE_BLOCK_MAX = 16384,        /* bytes of a block, the driver's own bound: EINVAL */
         GATE_PARAMS_MAX = 256 * 1024,  /* bytes of parameters: EINVAL; the largest seen are 229392, of 0xfe0101 */
         GATE_NESTED_MAX = 1024 * 1024, /* bytes behind embedded pointers, the driver's own bound of one: EINVAL */
-        GATE_POINTERS_MAX = 8,         /* embedded pointers of a control; a further one reaches the driver as it is */
+        GATE_POINTERS_MAX = 8,         /* embedded pointers of a control: EINVAL */
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
         GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
 
@@ -106,9 +107,15 @@ struct gate {
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */
         _Atomic nsec busy, last_call, settled_at;
+        _Atomic nsec settle_next;      /* not before, unless a process has ended */
         _Atomic nsec ended_at;         /* when a process last ended */
-        _Atomic unsigned int n_sweeps; /* being made */
-        nsec forgotten_at;             /* the watcher's: when threads were last forgotten */
+        _Atomic unsigned int n_sweeps; /* being made, or waited for */
+        struct lock sweep_lock;
+        _Atomic uint64_t n_settled, n_swept; /* of all, and of managed ranges, that have begun: sweep_lock */
+        struct budget budget;                /* the watcher's */
+        atomic_bool is_spent;                /* the budget: threads rest before they take the next call */
+        nsec busy_told_at;                   /* the watcher's */
+        nsec forgotten_at;                   /* the watcher's: when threads were last forgotten */
         _Atomic uint64_t n_audits;
         _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
         unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */

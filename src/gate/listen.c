@@ -285,6 +285,13 @@ static int serve_one(struct worker *worker)
         return 0;
 }
 
+/* policy/budget.h: the tenant's calls become slower, nobody else's. */
+static void rest_if_spent(const struct gate *gate)
+{
+        if (gate->is_spent)
+                (void)poll(NULL, 0, 1);
+}
+
 static void *worker_run(void *context)
 {
         struct notify_listener *listener = context;
@@ -297,6 +304,7 @@ static void *worker_run(void *context)
         while (worker && !gate->is_ending && (r == 0 || r == -EINTR)) {
                 if (!is_reader(worker) && !reader_take(worker))
                         break;
+                rest_if_spent(gate);
                 r = serve_one(worker);
                 if (r == -EINTR && listener->is_empty)
                         break;

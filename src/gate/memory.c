@@ -67,6 +67,8 @@ static int take_patiently(struct request *request, struct quota *quota, bytes si
 
         if (quota_try(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
+        if (!may_wait)
+                return quota_take(quota, size, ret);
         (void)settle_lately(gate);
         if (quota != &gate->lease->host && try_swept(gate, quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;

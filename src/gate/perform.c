@@ -86,7 +86,12 @@ static int nested_begin(struct request *request, struct nested nested[static GAT
         if (request->call.kind == RM_CONTROL)
                 n = rm_pointers(&request->gate->options.layout, request->call.class_or_cmd, &pointers);
         *ret_n = 0;
-        for (size_t i = 0; i < n && i < GATE_POINTERS_MAX; i++) {
+        if (n > GATE_POINTERS_MAX) {
+                gate_tell(request->gate, EVENT_DENIED, request->process->id, "control 0x%x has %zu embedded pointers",
+                          request->call.class_or_cmd, n);
+                return -EINVAL;
+        }
+        for (size_t i = 0; i < n; i++) {
                 struct nested *to = &nested[*ret_n];
                 uint64_t theirs = rm_get64(request->params, request->params_size, pointers[i].at);
                 uint32_t size = nested_size(request, &pointers[i]);

@@ -45,13 +45,13 @@ static int refuse_other_file(struct request *request, uint32_t number)
         return -ENOTTY;
 }
 
-static int refuse_descriptor(struct request *request, int error)
+/* Our own want of descriptors or memory, or something of the tenant's that cannot be read. */
+static int refuse_unreadable(struct gate *gate, pid_t process, const char *what, int error)
 {
-        if (error == -EBADF)
-                return -EBADF;
-        gate_tell(request->gate, EVENT_TENANT_UNREADABLE, request->process->id, "descriptor %d: %s", request->theirs,
-                  strerror(-error));
-        return -EPERM;
+        bool is_ours = error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+
+        gate_tell(gate, is_ours ? EVENT_GATE_FULL : EVENT_TENANT_UNREADABLE, process, "%s: %s", what, strerror(-error));
+        return is_ours ? -ENOMEM : -EPERM;
 }
 
 static int serve_on_node(struct request *request, uint32_t number)
@@ -106,7 +106,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         }
         fd = process_fd(process, request.thread, request.theirs);
         if (fd < 0)
-                return refuse_descriptor(&request, fd);
+                return fd == -EBADF ? fd : refuse_unreadable(gate, process->id, "descriptor", fd);
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
         return serve_on_node(&request, number);
@@ -128,10 +128,8 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         r = process_get(&gate->processes, (pid_t)notification->pid, &caller, &process);
         if (r < 0 && !is_calling(worker))
                 return -EINTR;
-        if (r < 0) {
-                gate_tell(gate, EVENT_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));
-                return -EPERM;
-        }
+        if (r < 0)
+                return refuse_unreadable(gate, (pid_t)notification->pid, "process", (int)r);
         if (notification->data.nr == SYS_ioctl)
                 r = serve_ioctl(worker, notification, process);
         else if (notification->data.nr == SYS_mmap)

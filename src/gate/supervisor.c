@@ -62,6 +62,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
+        lock_init(&gate->sweep_lock, LOCK_SWEEP);
         for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
                 lock_init(&gate->client_locks[i], LOCK_CLIENT);
         restart_cache_init(&gate->restart_cache);
@@ -205,6 +206,7 @@ struct gate *gate_free(struct gate *gate)
         gate->ledger = ledger_unref(gate->ledger);
         lock_done(&gate->ledger_lock);
         lock_done(&gate->event_lock);
+        lock_done(&gate->sweep_lock);
         free(gate);
         return NULL;
 }

@@ -11,6 +11,8 @@
  *      W3  A range that was charged may not be mapped yet: the kernel maps it after we have answered, and the thread
  *          may be held up. Until then UVM has nothing there, and the mapping is one of state/mappings.h, which keeps
  *          the charge.
+ *      W4  One sweep at a time: a tenant that runs into its quota with many threads has one made for all of them, and
+ *          after a long one there is a rest.
  */
 #include "gate/books.h"
 
@@ -38,6 +40,7 @@ enum {
 
 /* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
+#define RESTS 4 /* times as long as a long sweep took */
 
 /* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
 #define MAPPING_TAKES (5 * NSEC_PER_MSEC)
@@ -226,7 +229,7 @@ static bool sweep_owner(struct gate *gate, uint32_t owner)
         }
 }
 
-bool sweep_all_managed(struct gate *gate)
+static bool sweep_managed(struct gate *gate)
 {
         uint32_t owner = 0;
         bool is_left = false, has_owner = has_managed(gate);
@@ -242,6 +245,31 @@ bool sweep_all_managed(struct gate *gate)
                 if (has_owner)
                         is_left |= sweep_owner(gate, owner);
         }
+        return is_left;
+}
+
+/* W4. Takes the lock. False, without it: a sweep has begun and ended meanwhile, which is as good as ours. */
+static bool sweep_begin(struct gate *gate, _Atomic uint64_t *n_begun)
+{
+        uint64_t before = *n_begun;
+
+        lock_take(&gate->sweep_lock);
+        if (*n_begun == before) {
+                ++*n_begun;
+                return true;
+        }
+        lock_drop(&gate->sweep_lock);
+        return false;
+}
+
+bool sweep_all_managed(struct gate *gate)
+{
+        bool is_left;
+
+        if (!sweep_begin(gate, &gate->n_swept))
+                return true; /* the other may have met what is not to be asked yet */
+        is_left = sweep_managed(gate);
+        lock_drop(&gate->sweep_lock);
         return is_left;
 }
 
@@ -352,7 +380,7 @@ static void settle_exports(struct gate *gate)
 static void settle_files(struct gate *gate)
 {
         mappings_check(gate);
-        (void)sweep_all_managed(gate);
+        (void)sweep_managed(gate);
         settle_spaces(gate);
         settle_exports(gate);
 }
@@ -371,23 +399,28 @@ bool has_managed(struct gate *gate)
 
 bool settle_lately(struct gate *gate)
 {
-        nsec settled = gate->settled_at, now = clock_now();
+        nsec settled = gate->settled_at, now = clock_now(), rest;
         bool has_ended = gate->ended_at > settled; /* and memory came back with it */
 
-        if ((now - settled < SETTLED_FOR && !has_ended) ||
+        if ((now < gate->settle_next && !has_ended) ||
             !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
                 return false;
         (void)gate_settle(gate);
+        rest = RESTS * (clock_now() - now);
+        gate->settle_next = clock_now() + (rest > SETTLED_FOR ? rest : SETTLED_FOR);
         return true;
 }
 
 size_t gate_settle(struct gate *gate)
 {
-        size_t n;
+        size_t n = 1; /* not asked: the other sweep's result counts */
 
         gate->n_sweeps++;
-        settle_files(gate);
-        n = settle_clients(gate, 0);
+        if (sweep_begin(gate, &gate->n_settled)) {
+                settle_files(gate);
+                n = settle_clients(gate, 0);
+                lock_drop(&gate->sweep_lock);
+        }
         gate->n_sweeps--;
         gate_usage_changed(gate);
         return n;
@@ -395,6 +428,8 @@ size_t gate_settle(struct gate *gate)
 
 bool sweep_ended(struct gate *gate, pid_t process)
 {
+        LOCKED(&gate->sweep_lock);
+
         settle_files(gate); /* first: what a space maps a client's end does not give back */
         gate_usage_changed(gate);
         return settle_clients(gate, (uint32_t)process);

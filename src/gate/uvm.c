@@ -39,8 +39,10 @@ int serve_space(struct request *request)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         }
         /* Kept before the call: it must never hold anything that no number stands for. */
-        if (!files_keep(&request->gate->files, request->fd))
+        if (!files_keep(&request->gate->files, request->fd)) {
+                gate_tell(request->gate, EVENT_GATE_FULL, request->process->id, "no descriptor for one more VA space");
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
         rm_put64(request->block, request->call.block_size, FLAGS_AT, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
         r = perform(request);
         rm_put64(request->block, request->call.block_size, FLAGS_AT, flags);

@@ -16,6 +16,8 @@ enum {
         FORGET_MS = 100,
 };
 
+#define TELL_EACH (60 * NSEC_PER_SEC)
+
 static int timeout_ms(struct gate *gate, bool is_settling)
 {
         nsec audit = gate->audit_at;
@@ -62,11 +64,21 @@ static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
         return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
 }
 
+static void count_budget(struct gate *gate, nsec now)
+{
+        gate->is_spent = budget_count(&gate->budget, now, clock_cpus());
+        if (!gate->is_spent || (gate->busy_told_at && now - gate->busy_told_at < TELL_EACH))
+                return;
+        gate->busy_told_at = now;
+        gate_tell(gate, EVENT_GATE_BUSY, 0, "more than one processor for %d s", (int)(BUDGET_BURST / NSEC_PER_SEC));
+}
+
 /* Once a second: managed ranges come and go unseen. While something is left of what ended, more often. */
 static void tick(struct gate *gate, bool *is_settling, nsec *done)
 {
         nsec now = clock_now();
 
+        count_budget(gate, now);
         if (now - gate->forgotten_at > FORGET_MS * NSEC_PER_MSEC) {
                 processes_forget_threads(&gate->processes);
                 gate->forgotten_at = now;

@@ -36,6 +36,7 @@ static int read_majors(struct majors *ret)
 {
         struct majors found = { 0 };
         unsigned int major;
+        size_t n_others = 0;
         char name[128];
         FILE *file = fopen("/proc/devices", "re");
         char line[256];
@@ -49,10 +50,12 @@ static int read_majors(struct majors *ret)
                         break;
                 if (!strcmp(name, "nvidia-uvm"))
                         found.uvm = major;
-                else if (!strncmp(name, "nvidia", 6) && major != MAJOR_NVIDIA && found.n_forbidden < OTHERS_MAX)
+                else if (!strncmp(name, "nvidia", 6) && major != MAJOR_NVIDIA && n_others++ < OTHERS_MAX)
                         found.forbidden[found.n_forbidden++] = major;
         }
         (void)fclose(file);
+        if (n_others > OTHERS_MAX)
+                return -E2BIG; /* one that is not known would count as a file of others */
         *ret = found;
         return 0;
 }

@@ -23,7 +23,11 @@ static bool is_locked(int fd, size_t slot)
         return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* For each test the kernel walks all locks on the file, of which the tenant may have any number: -ETIME. */
+/*
+ * For each test the kernel walks all locks on the file, of which the tenant may have any number: -ETIME. One test ends
+ * well within the bound: to set a lock the kernel walks them, too, so n locks take n * n steps. Measured, Linux 6.18:
+ * 40,000 locks take 110 s to set and 1 ms to test; 2 million would take 77 hours, and 50 ms.
+ */
 static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *totals)
 {
         nsec until = clock_cpu() + SCAN_MAX;

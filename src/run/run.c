@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/flags.h"
 #include "base/when.h"
@@ -286,6 +287,7 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
         }
         if (r < 0)
                 return r;
+        descriptors_raise();                      /* the tenant is started, and has its own limit */
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the tenant, of the same user, must not trace or read us */
         r = run_start_gate(run, listener, err);
         if (r < 0)

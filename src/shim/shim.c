@@ -9,6 +9,7 @@
 #include "shim/verbs.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
@@ -349,6 +350,7 @@ int shim_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: keeper: only the daemon starts this ('sublet daemon')\n");
                 return EXIT_USAGE;
         }
+        descriptors_raise();
         lock_init(&shim.talk_lock, LOCK_TALK);
         shim.daemon = SHIM_FD_DAEMON;
         shim.run = fcntl(SHIM_FD_RUN, F_GETFD) < 0 ? -1 : SHIM_FD_RUN;

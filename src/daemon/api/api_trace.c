@@ -64,6 +64,7 @@ static void name_track(struct chrome *chrome, const char *what, int track, const
 
 static void name_tracks(struct chrome *chrome)
 {
+        char job[80];
         int slot = 0;
 
         name_track(chrome, "process_name", 0, chrome->device->info.name, "");
@@ -76,7 +77,11 @@ static void name_tracks(struct chrome *chrome)
                 if (!tenant_has(t, chrome->device->index) ||
                     (chrome->response->owner >= 0 && (int64_t)t->lease.owner != chrome->response->owner))
                         continue;
-                name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot, t->lease.tenant, "");
+                if (t->lease.job[0])
+                        (void)snprintf(job, sizeof(job), ", job %s", t->lease.job);
+                else
+                        job[0] = '\0';
+                name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot, t->lease.tenant, job);
                 name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot + 1, t->lease.tenant, " kept off");
         }
 }

@@ -291,14 +291,16 @@ static const struct field {
 #undef FD_FIELD
 };
 
+/* How many there are, of which the first n_room are put. */
 static size_t fields_of(const struct rm_call *call, bool is_fd, uint32_t *offsets, size_t n_room)
 {
         enum what what = table_of(call->kind);
         size_t n = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(fields) && n < n_room; i++)
-                if (fields[i].what == what && fields[i].number == call->class_or_cmd && fields[i].is_fd == is_fd)
-                        offsets[n++] = fields[i].offset;
+        for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+                if (fields[i].what == what && fields[i].number == call->class_or_cmd && fields[i].is_fd == is_fd &&
+                    n++ < n_room)
+                        offsets[n - 1] = fields[i].offset;
         return n;
 }
 

@@ -76,12 +76,12 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
 bytes gate_memory_size(const void *params, size_t params_size);
 
 enum {
-        GATE_CLIENT_FIELDS_MAX =
-                8, /* of one class or control; foreign.def has at most 2, and a further one is not checked */
+        GATE_CLIENT_FIELDS_MAX = 8, /* of one class or control: the call is refused; foreign.def has at most 2 */
 };
 
 /* A parameter field that names a client: of an allocation's class or a control (foreign.def). 0 or a client of the
- * tenant's is fine, anything else is somebody else's. Returns how many; *ret static. */
+ * tenant's is fine, anything else is somebody else's. Returns how many there are, of which *ret, static, has the first
+ * GATE_CLIENT_FIELDS_MAX. */
 size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offsets);
 
 /* Offset of a descriptor number in the parameters that the driver looks up, or UINT32_MAX. */

@@ -4,6 +4,7 @@
 #include "gate/state/process.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -117,6 +118,10 @@ uint64_t files_keep(struct files *files, int fd)
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
                 return 0;
+        if (descriptors_are_few(ours)) {
+                (void)close(ours);
+                return 0;
+        }
         files->items[files->n++] =
                 (struct file){ .number = ++files->last, .fd = ours, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino };
         return files->last;
@@ -185,8 +190,10 @@ struct task {
 
 static bool is_filtered(struct task *task)
 {
-        if (task->filter == NOT_ASKED)
-                task->filter = status_of(task->id, "\nSeccomp:") == SECCOMP_FILTERED ? IS_FILTERED : IS_FREE;
+        long mode = task->filter == NOT_ASKED ? status_of(task->id, "\nSeccomp:") : 0;
+
+        if (task->filter == NOT_ASKED) /* -1: cannot tell, it may be behind a long line of groups */
+                task->filter = mode == SECCOMP_FILTERED || mode < 0 ? IS_FILTERED : IS_FREE;
         return task->filter == IS_FILTERED;
 }
 
@@ -260,6 +267,7 @@ static bool process_has(pid_t process, const struct sought *sought)
         has = table_has(path, process, sought);
         (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
         dir = has || !has_threads(path) ? NULL : opendir(path);
+        has = has || (!dir && (errno == EMFILE || errno == ENFILE || errno == ENOMEM) && has_threads(path));
         while (dir && !has && (entry = readdir(dir))) {
                 pid_t thread = (pid_t)atoi(entry->d_name);
 

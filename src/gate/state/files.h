@@ -57,7 +57,7 @@ bool files_use(struct files *files, pid_t thread, int theirs, int *ret_fd, uint6
 bool files_next(struct files *files, uint64_t after, struct file *ret);
 void files_unuse(struct files *files, uint64_t number);
 
-/* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
+/* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory, or no descriptor. */
 uint64_t files_keep(struct files *files, int fd);
 
 /* A mapping of the space by a process is let through. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to

@@ -2,6 +2,7 @@
 #include "gate/state/open_files.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +95,7 @@ static uint64_t file_add(struct open_files *files, int fd, bool is_unnamed)
         slot = fcntl(files->epoll, F_DUPFD_CLOEXEC, 0);
         if (slot < 0)
                 return 0;
-        r = slot_add(files, fd, slot, files->last + 1);
+        r = descriptors_are_few(slot) ? -EMFILE : slot_add(files, fd, slot, files->last + 1);
         if (r < 0) {
                 (void)close(slot);
                 return 0;

@@ -2,6 +2,7 @@
 #include "gate/state/process.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,6 +92,8 @@ static int process_add(struct processes *processes, pid_t id, const struct proce
                 return -ENOMEM;
         if (pidfd < 0)
                 return -errno;
+        if (descriptors_are_few(pidfd))
+                return -EMFILE;
         if (!caller->is_there(caller->context))
                 return -ESRCH;
         r = map_put(&processes->by_id, (uint64_t)id, process);
@@ -248,14 +251,18 @@ bool processes_know(struct processes *processes, pid_t id)
         return map_get(&processes->by_id, (uint64_t)id);
 }
 
-size_t processes_list(struct processes *processes, pid_t *list, size_t n_room)
+ssize_t processes_list(struct processes *processes, pid_t **ret)
 {
         const struct process *process;
-        size_t n = 0;
         LOCKED(&processes->lock);
+        pid_t *list = calloc(processes->by_id.n_used + 1, sizeof(*list));
+        ssize_t n = 0;
 
-        for (size_t i = 0; n < n_room && (process = map_next(&processes->by_id, &i));)
+        if (!list)
+                return -ENOMEM;
+        for (size_t i = 0; (process = map_next(&processes->by_id, &i));)
                 list[n++] = process->id;
+        *ret = list;
         return n;
 }
 

@@ -45,8 +45,8 @@ struct process_caller {
 
 /*
  * The process of a thread. A process that is met for the first time is added only while the caller is there: by then a
- * number may be another process's, which must not be taken for the tenant's. 0; -ESRCH; -errno. Give it back with
- * process_put.
+ * number may be another process's, which must not be taken for the tenant's. 0; -ESRCH; -EMFILE: no
+ * descriptor is left to know one more by; -errno. Give it back with process_put.
  */
 int process_get(struct processes *processes, pid_t thread, const struct process_caller *caller, struct process **ret);
 
@@ -67,7 +67,7 @@ void processes_kill(struct processes *processes, pid_t id); /* if it is one that
 void processes_kill_all(struct processes *processes);
 bool processes_know(struct processes *processes, pid_t id);
 
-size_t processes_list(struct processes *processes, pid_t *list, size_t n_room); /* some, if there are more */
+ssize_t processes_list(struct processes *processes, pid_t **ret); /* how many; the list is the caller's; -ENOMEM */
 size_t processes_count(struct processes *processes);
 
 /* A file of /proc/ID as text. How many bytes; -errno. */

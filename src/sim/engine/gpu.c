@@ -85,8 +85,7 @@ void waiters_wake(struct channel *channel, nsec now)
 
 static void run_taken(void *context, struct run_queue *queue, nsec at)
 {
-        (void)context;
-        (void)at;
+        (void)context, (void)at;
         ring_taken(CONTAINER(queue, struct channel, run));
 }
 
@@ -179,15 +178,12 @@ static bool is_graphics(uint32_t engine)
         return engine >= ENGINE_GRAPHICS_FIRST && engine <= ENGINE_GRAPHICS_LAST;
 }
 
-/* A copy engine that is synchronous with graphics has its run list. */
 static struct runlist *runlist_of(struct gpu *gpu, uint32_t engine)
 {
         return &gpu->engines[engine >= ENGINE_GRAPHICS_FIRST && engine <= ENGINE_GRCE_LAST ? 0 : 1];
 }
 
-/* The driver gives a graphics context to a group of any engine, and the first object of its channels decides where it
- * runs: one that says copy engine, decoder or whatever computes on the graphics engine (19 engine types tried, H100,
- * 580.159.04). Later it cannot change. */
+/* Whatever engine a group names, the first object of its channels settles where it runs: docs/rm-abi.md 3. */
 uint32_t group_note_object(struct group *group, uint32_t class_number)
 {
         struct runlist *list = RM_CLASS_IS_COPY(class_number) ? group->run.list : &group->gpu->engines[0];

@@ -20,11 +20,11 @@ teardown() {
         machine_end
 }
 
-# job NAME SECONDS [OPTION of run...]: a job on all devices that it is given, which begins with `go`
+# job NAME SECONDS [OPTION of run...]: a job on all devices that it is given, which begins with `go`, and logs its steps
 job() {
         local name=$1 seconds=$2
         shift 2
-        lodger "$name" --mem 2G "$@" -- "$plain/tests/gpu/gpu-steps" -k 8000 -n "$name" -t "$seconds" -b "$machine/barrier"
+        lodger "$name" --mem 2G "$@" -- "$plain/tests/gpu/gpu-steps" -k 8000 -n "$name" -t "$seconds" -o "$machine/$name.steps" -b "$machine/barrier"
         wait_for test -e "$machine/barrier/$name.ready"
 }
 
@@ -54,6 +54,24 @@ within() { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || { echo "$1 is not within $2
         echo "alone $alone in 3 s; a $a, b $b in 6 s"
         within $((a * 1000 / (a + b))) 620 780
         within $(((a + b) * 500 / alone)) 820 1200
+}
+
+n_steps() { wc -l < "$machine/$1.steps"; }
+
+# more_than COUNT NAME: it has made more steps
+more_than() { [ "$(n_steps "$2")" -gt "$1" ]; }
+
+@test "when the daemon is killed, both jobs go on, on both devices, whichever was on" {
+        job a 8 --gpu 0,1 --share 70
+        job b 8 --gpu 0,1 --share 30
+        touch "$machine/barrier/go"
+        wait_for more_than 50 a
+        wait_for more_than 20 b
+        daemon_end KILL
+        wait_for more_than $(($(n_steps a) + 50)) a
+        wait_for more_than $(($(n_steps b) + 50)) b
+        patience=20 wait_for is_done a b
+        daemon_start
 }
 
 @test "the tenants of a job are a row each with its name, and the metrics have it" {

@@ -22,6 +22,10 @@ setup() {
         stops fabric-mapped
 }
 
+@test "memory mapped on two devices and unmapped from one stays charged" {
+        stops mapped-on-two
+}
+
 @test "memory attached to a fabric object and freed can be had again, and no more than the quota" {
         stops fabric-attached
 }
