@@ -15,6 +15,7 @@
 
 #include "route/answer.h"
 #include "route/index.h"
+#include "route/patience.h"
 #include "route/pick.h"
 #include "route/rate.h"
 
@@ -79,6 +80,7 @@ struct pool_replica {
         _Atomic int64_t load[POOL_LOADS];
         _Atomic uint64_t sent, failed, matched, prompted; /* requests; tokens */
         struct rate rate;
+        struct patience patience[2]; /* of answers in one piece, of streams */
 };
 
 struct pool_histogram {

@@ -61,7 +61,7 @@ static struct verdict state_of(const struct fleet_replica *replica)
         const struct verdict rows[] = {
                 { replica->config.is_draining, PICK_DRAINING, "drain is set in the file", false },
                 { replica->is_terminating, PICK_DRAINING, "its pod is terminating", false },
-                { !*replica->numeric, PICK_DOWN, "its name does not resolve", false },
+                { !*replica->numeric, PICK_DOWN, "its name does not resolve", true },
                 { replica->is_suspended, PICK_ASLEEP, "suspended by the daemon", false },
                 { replica->sleep == FLEET_WAKING, PICK_ASLEEP, "waking", false },
                 { replica->sleep != FLEET_AWAKE, PICK_ASLEEP, "asleep", false },

@@ -54,3 +54,30 @@ peak() { echo $(($(grep -o '"peak_bytes":[0-9]*' "$report" | sed -n "$(($1 + 1))
         [[ $output == *lacks=peers* ]]
         [[ $(tenant --gpu 0 --mem 8G -- "$families" alloc 512 512) == *after=ok* ]]
 }
+
+# What a step needs alone is 2 ms of arithmetic and 1 ms of the all-reduce: 60 steps are 0.18 s. Bounds are wide: what
+# is claimed is that the devices wait for each other, and that nobody waits for ever.
+@test "an all-reduce ends when all its devices have come to it, in one process and in two" {
+        local ranks=$plain/tests/gpu/gpu-ranks alone
+        alone=$(on timeout 60 "$ranks" -k 2000 -m 1000 -s 60)
+        echo "$alone"
+        [ "$(value seconds "$alone" | tr -d .)" -ge 180 ]
+        on timeout 60 "$ranks" -j 7 -d 0 -n 1 -w 2 -s 60 > "$BATS_TEST_TMPDIR/first" 3>&- &
+        on timeout 60 "$ranks" -j 7 -d 1 -n 1 -w 2 -s 60
+        wait $!
+        [[ $(< "$BATS_TEST_TMPDIR/first") == *steps=60* ]]
+}
+
+@test "half of a job waits for ever" {
+        run on timeout 1 "$plain/tests/gpu/gpu-ranks" -j 8 -d 0 -n 1 -w 2 -s 1
+        [ "$status" -eq 124 ]
+}
+
+@test "two jobs on the same devices both come to their end" {
+        local ranks=$plain/tests/gpu/gpu-ranks
+        on timeout 60 "$ranks" -j 1 -s 60 > "$BATS_TEST_TMPDIR/first" 3>&- &
+        on timeout 60 "$ranks" -j 2 -s 60
+        wait $!
+        cat "$BATS_TEST_TMPDIR/first"
+        [[ $(< "$BATS_TEST_TMPDIR/first") == *steps=60* ]]
+}
