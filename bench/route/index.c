@@ -9,7 +9,7 @@
 #include "route/index.h"
 #include "route/pool.h"
 #include "route/prefix.h"
-#include "route/scan.h"
+#include "route/request/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

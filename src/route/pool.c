@@ -75,6 +75,7 @@ static int find_free(struct pool *pool)
                 if (r->slot_state == POOL_FREE ||
                     (r->slot_state == POOL_GONE && !r->is_swept && !r->load[POOL_INFLIGHT] && !r->load[POOL_WANTED])) {
                         memset(&r->rate, 0, sizeof(r->rate));
+                        memset(r->patience, 0, sizeof(r->patience));
                         r->failures = r->is_out = 0;
                         r->tripped = r->busy_until = 0;
                         r->sent = r->failed = r->matched = r->prompted = 0;
@@ -115,6 +116,7 @@ static void set_numbers(struct pool *pool, int i, const struct pool_config *conf
                 index_resize(pool->index, (unsigned int)i, config->kv_tokens ? blocks_of(config->kv_tokens) : SIZE_MAX);
         r->kv_tokens = config->kv_tokens;
         rate_seed(&r->rate, config->rate);
+        rate_share(&r->rate, config->share);
 }
 
 int pool_set(struct pool *pool, const struct pool_config *config, nsec now)

@@ -15,6 +15,7 @@
 
 #include "route/answer.h"
 #include "route/index.h"
+#include "route/patience.h"
 #include "route/pick.h"
 #include "route/rate.h"
 
@@ -58,7 +59,8 @@ struct pool_config {
         uint32_t n_models;
         char models[POOL_MODELS][POOL_MODEL];
         enum pick_state state;
-        uint64_t rate;
+        uint64_t rate;  /* work per second; 0: not known */
+        uint32_t share; /* of a GPU, permille; 0: not known */
         uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms;
         bool hold;
 };
@@ -79,6 +81,7 @@ struct pool_replica {
         _Atomic int64_t load[POOL_LOADS];
         _Atomic uint64_t sent, failed, matched, prompted; /* requests; tokens */
         struct rate rate;
+        struct patience patience[2]; /* of answers in one piece, of streams */
 };
 
 struct pool_histogram {

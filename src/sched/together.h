@@ -9,7 +9,7 @@
  *      together_free(together);                     after the last sched_stop
  *
  * A device whose thread waits for the driver does not hold up the others: the rank there follows when the call returns,
- * or its shim enables it when the daemon has died. LOCK_GANGS is held across gangs_next (some 10 us) and eventfds.
+ * or its shim enables it when the daemon has died. LOCK_GANGS is held across gangs_next (some 10 us) and wake-ups.
  */
 #pragma once
 

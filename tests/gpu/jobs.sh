@@ -156,6 +156,9 @@ if begin a b; then
         sleep 2
         measure 'jobs 40, 20 beside singles of 40' a b
         sleep 3
+        pause b
+        share a 50
+        measure 'the tenant alone, again' a
         for d in 0 1; do
                 say "# single on device $d: $(awk -v w=$((window + 3)) '{ for (i = 1; i <= NF; i++) { split($i, x, "="); v[x[1]] = x[2] } }
                         END { printf "%.1f %% of the device", v["pieces"] * v["piece_us"] / w / 1e4 }' "$work/s$d.out")"
@@ -163,10 +166,12 @@ if begin a b; then
 fi
 end_all
 
-# ---- jobs of two tenants each, one device each: their memory is apart, so NCCL goes through the host ------------------
+# ---- jobs of two tenants each, one device each: their memory is apart, so NCCL goes over a socket ----
 if [ -z "${SUBLET_SIM:-}" ]; then
         export NCCL_P2P_DISABLE=1
-        for r in 0 1; do
+        export NCCL_SOCKET_IFNAME=lo
+        for r in 0 1; do # as if each were on a machine of its own: NCCL then looks for no other's device
+                export NCCL_HOSTID=rank$r
                 job ours "x$r" --gpu "$r" --share 70 --job x -- -n x -o "$work/x.log" --rank "$r" --port 23451
                 job ours "y$r" --gpu "$r" --share 30 --job y -- -n y -o "$work/y.log" --rank "$r" --port 23452
         done

@@ -6,7 +6,7 @@ int main(void)
 {
         enum { CLASS_GROUP = 0xa06c, GRAPHICS = 1, EACH_KIB = 4416 };
         unsigned char params[32] = { 0 };
-        uint64_t n_max = kit_quota_mib() * 3 / 8, n = 0;
+        uint64_t n_max = (kit_quota_mib() + 64) * 1024 / EACH_KIB, n = 0; /* no more than it takes */
         struct kit_rm rm;
 
         kit_rm_open(&rm);

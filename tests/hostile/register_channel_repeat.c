@@ -98,7 +98,7 @@ static bool once(const struct kit_rm *rm, uint32_t handle)
 int main(void)
 {
         enum { EACH_KIB = 4416 + 64, FIRST = 0x7e000000, APART = 16 };
-        uint64_t n_max = kit_quota_mib() * 3 / 8, n = 0;
+        uint64_t n_max = (kit_quota_mib() + 64 - 520) * 1024 / EACH_KIB, n = 0; /* no more than it takes */
         struct kit_rm rm;
 
         kit_start();

@@ -309,6 +309,7 @@ static void tick_all(struct agent *agent)
                 return;
         watch_file(agent);
         kube_tick(agent);
+        names_tick(agent);
         tenants_tick(agent);
         health_tick(agent);
         sleep_tick(agent);

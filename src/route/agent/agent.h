@@ -3,8 +3,8 @@
  * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
  *      agent.c     set-up, the loop, the file, signals
- *      replicas.c  the list of replicas
- *      process.c   nginx: start, adopt, reload, end; the request log
+ *      replicas.c  the list of replicas;  names.c  their names' addresses
+ *      process.c   nginx: start, adopt, reload, end; the request log;  orphans.c  what a killed nginx left
  *      sync.c      the module's API: reads its state, sends it what changed
  *      health.c    health, models and metrics of each replica
  *      sleep.c     waking and putting to sleep
@@ -87,6 +87,7 @@ int agent_call(struct agent *agent, const char *method, const char *base, const 
 /* Lists a replica of a source; a new one is created. NULL: there are too many (logged), or another source has it. */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
                                     const struct replica_settings *config);
+void agent_moved(struct agent *agent, struct fleet_replica *replica);  /* another process may answer now */
 void agent_unlist(struct agent *agent, int origin);                    /* before listing them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
 
@@ -97,6 +98,15 @@ void process_ended(struct agent *agent, int status); /* nginx was reaped */
 void process_end(struct agent *agent, bool is_now);
 void process_tick(struct agent *agent);
 int process_spawn(char *const argv[], char *const env[], pid_t *ret);
+
+/* orphans.c */
+#define NGINX "/usr/sbin/nginx"
+size_t orphans_quit(const struct agent *agent); /* how many there were */
+
+/* names.c */
+void names_set(struct agent *agent, struct fleet_replica *replica); /* its address is another */
+void names_tick(struct agent *agent);
+void names_drop(struct fleet_replica *replica);
 
 /* sync.c */
 void sync_tick(struct agent *agent);

@@ -41,7 +41,10 @@ enum {
 struct fleet_replica {
         struct agent *agent;
         char name[SETTINGS_NAME], address[SETTINGS_WORD];
-        char numeric[SETTINGS_WORD]; /* address for the module; empty: the name does not resolve now */
+        char numeric[SETTINGS_WORD]; /* its address, not as a name; empty: the name did not resolve yet */
+        struct lookup *lookup;       /* under way (names.c) */
+        nsec lookup_at;
+        bool is_unresolved; /* the last one failed */
         struct replica_settings config;
         int origin;
         bool is_listed; /* its source still lists it */

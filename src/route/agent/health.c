@@ -115,12 +115,12 @@ static void probe(struct fleet_replica *replica)
                         became_healthy(replica);
                 return;
         }
-        if (replica->probe || replica->is_suspended)
+        if (replica->probe || replica->is_suspended || !*replica->numeric)
                 return;
         if (!agent_is_due(agent, replica->probe_at))
                 return;
         replica->probe_at = agent->now + settings->health_every;
-        (void)agent_call(agent, "GET", replica->address, settings->health, NULL, settings->health_timeout, on_health,
+        (void)agent_call(agent, "GET", replica->numeric, settings->health, NULL, settings->health_timeout, on_health,
                          replica, &replica->probe);
 }
 
@@ -163,7 +163,7 @@ static void poll_models(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->models_at))
                 return;
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
-        (void)agent_call(agent, "GET", replica->address, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
+        (void)agent_call(agent, "GET", replica->numeric, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
                          &replica->list_models);
 }
 
@@ -197,7 +197,7 @@ static void poll_metrics(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->scrape_at))
                 return;
         replica->scrape_at = agent->now + agent->settings->scrape;
-        (void)agent_call(agent, "GET", replica->address, "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC,
+        (void)agent_call(agent, "GET", replica->numeric, "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC,
                          on_metrics, replica, &replica->scrape);
 }
 

@@ -26,8 +26,6 @@ enum {
         FILES_MAX = 65536,
 };
 
-#define NGINX "/usr/sbin/nginx"
-
 int process_spawn(char *const argv[], char *const env[], pid_t *ret)
 {
         posix_spawnattr_t attributes;
@@ -222,8 +220,10 @@ int process_start(struct agent *agent, struct err *err)
         if (r < 0 || agent->options->is_check)
                 return r;
         agent->nginx = find_running(agent);
-        if (!agent->nginx)
+        if (!agent->nginx) {
+                (void)orphans_quit(agent);
                 return nginx_start(agent, err);
+        }
         agent->is_adopted = true;
         agent->started_at = agent->now;
         agent_log(agent, "nginx runs already (process %d) and is adopted", (int)agent->nginx);

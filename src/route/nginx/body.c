@@ -2,8 +2,8 @@
 /* Reads a request: its model and its prompt, from memory or from the file its body is in, and three headers. */
 #include "route/nginx/module.h"
 
-#include "route/hints.h"
-#include "route/scan.h"
+#include "route/request/hints.h"
+#include "route/request/scan.h"
 
 #include <sys/mman.h>
 
@@ -85,6 +85,7 @@ static int keep_scan(sublet_ctx_t *ctx)
         const struct scan_word *session = scan.session.size ? &scan.session : &scan.user;
 
         ctx->is_stream = scan.is_stream;
+        ctx->max_tokens = scan.max_tokens;
         if (ctx->may_priority) /* engines mean it the other way round: the lower goes first */
                 ctx->item.priority = (int32_t)-ngx_max(-INT32_MAX, ngx_min(INT32_MAX, scan.priority));
         ctx->is_stored |= scan.has_link;

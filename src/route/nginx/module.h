@@ -23,7 +23,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
-#include "route/endpoint.h"
+#include "route/request/endpoint.h"
 #include "route/pool.h"
 #include "route/queue.h"
 
@@ -66,6 +66,8 @@ typedef struct {
         ngx_int_t (*inner_header)(ngx_http_request_t *r); /* of the proxy module */
         ngx_int_t (*inner_reinit)(ngx_http_request_t *r);
         enum answer answer; /* of this try, as far as it is known */
+        nsec expected;      /* until its first byte, from when it was sent; 0: nobody can say */
+        int64_t max_tokens;
         nsec arrived, decided, held_at, held_for, first_at, first_by, decision_took;
         int at;    /* slot of the replica that counts it, or -1 */
         int woken; /* slot whose wake-up was requested, or -1 */
@@ -100,6 +102,7 @@ void sublet_count(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t b
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_last); /* is_last: above a replica's bound if need be */
 void sublet_release(sublet_ctx_t *ctx);
 void sublet_first_byte(sublet_ctx_t *ctx);
+void sublet_gave_up(sublet_ctx_t *ctx, nsec now);                                     /* its first byte was overdue */
 int sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code); /* 0 */
 
 /* hold.c */

@@ -5,12 +5,48 @@
  */
 #include "route/nginx/module.h"
 
+enum {
+        TOKENS_MAX = 1 << 20,
+        SPAN_SECONDS_MAX = 100000,
+};
+
+#define TOKEN_SECONDS 0.02 /* of an answer: what the replica really takes is learned on top */
+
 /* ---- load ------------------------------------------------------------------------------------------- */
 
 void sublet_count(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t by)
 {
         if (by)
                 pool_count(ctx->pool, (unsigned int)ngx_process_slot, replica, what, by);
+}
+
+/* A stream's first byte ends its prefill; an answer in one piece comes after all its tokens. */
+static nsec expected_span(const sublet_ctx_t *ctx)
+{
+        double span = ctx->verdict.wait + ctx->verdict.prefill;
+
+        if (!ctx->is_stream && (ctx->max_tokens <= 0 || ctx->max_tokens > TOKENS_MAX))
+                return 0;
+        if (!ctx->is_stream)
+                span += (double)ctx->max_tokens * TOKEN_SECONDS;
+        return span < SPAN_SECONDS_MAX ? (nsec)(span * (double)NSEC_PER_SEC) + 1 : 0;
+}
+
+static void learn_patience(sublet_ctx_t *ctx, nsec now)
+{
+        if (ctx->expected)
+                patience_learn(&ctx->pool->replicas[ctx->at].patience[ctx->is_stream], ctx->expected,
+                               now - ctx->decided);
+}
+
+static void set_first_by(sublet_ctx_t *ctx, nsec now)
+{
+        nsec most = (nsec)ctx->pool->settings.first_byte_ms * NSEC_PER_MSEC, limit = 0;
+
+        ctx->expected = expected_span(ctx);
+        if (ctx->expected)
+                limit = patience_limit(&ctx->pool->replicas[ctx->at].patience[ctx->is_stream], ctx->expected);
+        ctx->first_by = now + (limit && limit < most ? limit : most);
 }
 
 void sublet_first_byte(sublet_ctx_t *ctx)
@@ -26,9 +62,17 @@ void sublet_first_byte(sublet_ctx_t *ctx)
         ctx->first_at = now;
         sublet_count(ctx, ctx->at, POOL_UNANSWERED, -1);
         sublet_count(ctx, ctx->at, POOL_PREFILL, -(int64_t)ctx->fresh);
+        learn_patience(ctx, now);
         rate_first(&ctx->pool->replicas[ctx->at].rate, &ctx->ticket, ctx->is_stream, now);
         (void)pool_answered(ctx->pool, ctx->at, ANSWER_GOOD, now);
         pool_measure(&ctx->pool->first, now - ctx->arrived);
+}
+
+/* What was given up counts as if it had come now. */
+void sublet_gave_up(sublet_ctx_t *ctx, nsec now)
+{
+        if (ctx->at >= 0 && !ctx->is_first)
+                learn_patience(ctx, now);
 }
 
 void sublet_release(sublet_ctx_t *ctx)
@@ -87,7 +131,7 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
         atomic_fetch_add(&replica->prompted, ctx->query.tokens);
         atomic_fetch_add(&replica->matched, ctx->verdict.matched);
         index_put(ctx->pool->index, (unsigned int)at, ctx->query.chain, ctx->query.n_blocks);
-        ctx->first_by = now + (nsec)ctx->pool->settings.first_byte_ms * NSEC_PER_MSEC;
+        set_first_by(ctx, now);
         sublet_watch(ctx);
 }
 

@@ -60,14 +60,18 @@ static u_char *format_variable(const sublet_ctx_t *ctx, enum variable which, u_c
 static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t which)
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
+        u_char room[ROOM];
+        size_t size;
 
         v->not_found = 1;
         if (!ctx)
                 return NGX_OK;
-        v->data = ngx_pnalloc(r->pool, ROOM);
+        size = (size_t)(format_variable(ctx, (enum variable)which, room) - room);
+        v->data = ngx_pnalloc(r->pool, size + 1);
         if (!v->data)
                 return NGX_ERROR;
-        v->len = (unsigned int)(format_variable(ctx, (enum variable)which, v->data) - v->data) & 0xfffffffu;
+        ngx_memcpy(v->data, room, size);
+        v->len = (unsigned int)size & 0xfffffffu;
         v->valid = 1;
         v->no_cacheable = 1;
         v->not_found = 0;

@@ -62,6 +62,7 @@ static void look_at(sublet_ctx_t *ctx, nsec now)
         if (is_out) {
                 take_away(ctx, ANSWER_MOVED);
         } else if (sublet_may_buy(ctx, now)) {
+                sublet_gave_up(ctx, now);
                 take_away(ctx, ANSWER_SILENT);
         } else {
                 ctx->first_by = now + OVERDUE_AGAIN;

@@ -106,6 +106,14 @@ void mmu_give(struct gpu *gpu, bytes size)
         (void)tables_change(gpu, gpu->tables - size);
 }
 
+void group_give(struct group *group, bytes size)
+{
+        if (group->is_retained)
+                group->taken += size;
+        else
+                heap_give(&group->gpu->heap, size);
+}
+
 int gpu_register(struct gpu *gpu)
 {
         if (!gpu->n_registered && heap_take(&gpu->heap, TAKEN_REGISTERED) != HEAP_OK)

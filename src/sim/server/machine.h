@@ -351,7 +351,8 @@ uint32_t taken_alloc(struct object *object, const struct part *params); /* a res
 uint32_t taken_map_dma(struct request *request);
 int mmu_take(struct gpu *gpu, uint64_t base, uint64_t length, uint32_t pages, bytes *ret); /* HEAP_* */
 void mmu_give(struct gpu *gpu, bytes size);
-int gpu_register(struct gpu *gpu); /* a space begins to use it. HEAP_* */
+void group_give(struct group *group, bytes size); /* a channel of it ends: kept, if UVM keeps the group */
+int gpu_register(struct gpu *gpu);                /* a space begins to use it. HEAP_* */
 void gpu_unregister(struct gpu *gpu);
 
 /* ---- uvm.c --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A multipart body and its Content-Type (the first line): what is found lies within the body. Paths beside. */
-#include "route/endpoint.h"
+#include "route/request/endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

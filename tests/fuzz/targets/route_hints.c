@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client's headers of deadline and priority: the first byte says how long the deadline is, in seconds. A deadline is
  * only ever shortened, and a priority never leaves its type. */
-#include "route/hints.h"
+#include "route/request/hints.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request's body: however it is cut, the same is found; and what is found is within its bounds. */
-#include "route/scan.h"
+#include "route/request/scan.h"
 
 #include <stdlib.h>
 #include <string.h>

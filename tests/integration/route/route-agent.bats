@@ -174,6 +174,58 @@ said() {
         grep -q DONE "$dir/stream"
 }
 
+@test "agent and nginx's master are both killed: the next agent takes the port, and what was under way goes on" {
+        replica a
+        listed a
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        configure
+        sed -i "1s|.*|listen: ['unix:$dir/http', 127.0.0.1:$port]|" "$dir/config.yaml"
+        agent_start
+        until_ is up state a
+        post "$(chat hi 150 ',"stream":true')" > "$dir/stream" &
+        stream=$!
+        until_ test -s "$dir/stream"
+        kill -9 "$agent" "$(cat "$dir/run/nginx.pid")"
+        wait "$agent" || true
+        [ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/health")" = 200 ] # the orphans have it
+        agent_start
+        until_ is up state a
+        until_ said 'processes of an nginx that was killed finish'
+        until_ curl -sf "http://127.0.0.1:$port/health"
+        until_ is up state a
+        for _ in 1 2 3 4; do
+                [ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/v1/chat/completions" -d "$(chat hi 1)")" = 200 ]
+        done
+        [ "$(of a sent)" -ge 4 ] # by the new one
+        wait "$stream"
+        grep -q DONE "$dir/stream"
+}
+
+@test "a replica's name that is missing at first, comes, and moves" {
+        unshare -m true 2> /dev/null || skip 'no mount namespace of our own'
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        for address in 127.0.0.2 127.0.0.3; do
+                "$build/tests/fakes/replica" --model m --instant --listen "$address:$port" 3>&- &
+                pids+=($!)
+                until_ curl -sf "http://$address:$port/health"
+        done
+        echo '127.0.0.1 localhost' > "$dir/hosts"
+        printf -- '- {name: a, address: "engine.test:%s"}\n' "$port" > "$dir/replicas"
+        configure
+        unshare -m sh -c 'mount --make-rprivate / && mount --bind "$1" /etc/hosts && shift && exec "$@"' - "$dir/hosts" \
+                "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml" \
+                >> "$dir/said" 2>&1 3>&- &
+        agent=$!
+        until_ said 'replica a: engine.test: '
+        echo '127.0.0.2 engine.test' >> "$dir/hosts"
+        until_ is up state a
+        [ "$(of a address)" = "\"127.0.0.2:$port\"" ]
+        printf '127.0.0.1 localhost\n127.0.0.3 engine.test\n' > "$dir/hosts" # the same file: it is mounted
+        for _ in 1 2 3; do until_ is "\"127.0.0.3:$port\"" of a address && break; done
+        until_ is up state a
+        [ "$(code "$(chat hi 1)")" = 200 ]
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start

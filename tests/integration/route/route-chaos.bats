@@ -192,6 +192,21 @@ waiting_at() { # REPLICA N
         [ "$(of a state)" = '"down"' ]
 }
 
+@test "a replica that falls silent is left as soon as that is longer than it ever took" {
+        replica a --scale 20
+        put a
+        for i in $(seq 40); do code "$(chat "hi $i" 2 ',"stream":true')" > /dev/null; done
+        fault a stall
+        burst 8 2 ',"stream":true'
+        until_ waiting_at a 8
+        replica b
+        put b
+        began=$(date +%s)
+        none_failed
+        [ $(($(date +%s) - began)) -lt 15 ] # first_byte is ten minutes
+        until_ is '"down"' of a state
+}
+
 @test "the only replica restarts: all requests wait for it, those in its hands too" {
         replica a
         put a
@@ -204,6 +219,21 @@ waiting_at() { # REPLICA N
         done
         until_ eval '[ "$(held)" -ge 20 ]'
         replica a --scale 200
+        put a
+        none_failed
+}
+
+@test "a prompt that took longer than requests are held is held anew when its replica dies" {
+        api /v1/settings -X PUT -d '{"hold_ms":3000}' > /dev/null
+        replica a
+        put a
+        fault a stall
+        burst 4 2
+        until_ waiting_at a 4
+        sleep 3.2 # the claim: they are older than that
+        kill -9 "${pid_of[a]}"
+        until_ is 4 held
+        replica a --scale 50
         put a
         none_failed
 }
@@ -271,4 +301,29 @@ waiting_at() { # REPLICA N
         failed=0
         for name in a b c d e f; do failed=$((failed + $(of $name failed))); done
         [ "$failed" -le 5 ]
+}
+
+@test "under load, one replica after another fails in one way after another: nothing that had not begun is lost" {
+        for name in a b c d; do
+                replica $name --scale 10 --early
+                put $name
+        done
+        "$build/tests/fakes/replay" --to "unix:$dir/http" --model m --shared 100 --limit 3000 --closed 32 --most 2000 > "$dir/replay" &
+        load=$!
+        for kind in 500 busy close kill garbage 429 event rst kill 503; do
+                for name in a b; do
+                        if [ $kind = kill ]; then
+                                kill -9 "${pid_of[$name]}"
+                                replica $name --scale 10 --early
+                        else
+                                fault $name $kind 10
+                        fi
+                        put $name # as the agent does when /health answers
+                        ! kill -0 $load 2> /dev/null || sleep 0.2 # the load goes on
+                done
+        done
+        wait $load || true
+        cat "$dir/replay"
+        [ "$(jq .early "$dir/replay")" -eq 0 ]
+        [ "$(jq '.refused + .status' "$dir/replay")" -eq 0 ]
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/endpoint.h"
+#include "route/request/endpoint.h"
 
 #include "base/cleanup.h"
 
@@ -18,7 +18,7 @@ enum {
 
 static const struct endpoint endpoints[] = {
 #define ENDPOINT(methods, path, body, model, place) { methods, path, ENDPOINT_##body, ENDPOINT_##model, place },
-#include "route/endpoints.def"
+#include "route/request/endpoints.def"
 #undef ENDPOINT
 };
 

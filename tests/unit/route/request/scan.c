@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "route/scan.h"
+#include "route/request/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

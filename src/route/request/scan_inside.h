@@ -2,7 +2,7 @@
 /* The two parts of the scanner: values and grammar (scan.c), characters of a string (scan_string.c). */
 #pragma once
 
-#include "route/scan.h"
+#include "route/request/scan.h"
 
 enum state {
         VALUE,     /* a value comes */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/hints.h"
+#include "route/request/hints.h"
 
 /* What is more than `most` is `most`. False: not digits only. */
 static bool digits_read(const unsigned char *text, size_t size, uint64_t most, uint64_t *ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/scan_inside.h"
+#include "route/request/scan_inside.h"
 
 #include "base/cleanup.h"
 #include "route/hash.h"
@@ -18,7 +18,7 @@ static const struct key {
         unsigned char below, action;
 } keys[] = {
 #define KEY(context, name, below, action) { context, name, below, action },
-#include "route/keys.def"
+#include "route/request/keys.def"
 #undef KEY
 };
 

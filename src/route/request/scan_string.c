@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/scan_inside.h"
+#include "route/request/scan_inside.h"
 
 #include <string.h>
 

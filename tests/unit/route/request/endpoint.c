@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "route/endpoint.h"
+#include "route/request/endpoint.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "route/hints.h"
+#include "route/request/hints.h"
 
 #include <string.h>
 
