@@ -232,8 +232,8 @@ static void play_ioctl(struct world *world, struct process *process)
         told = books_ioctl(&world->books, process->number, event, number, file->node, file_at, process);
         check_told(world, process, &told);
         if (told.verdict.action == GATE_EXPORT)
-                world->last_export = file_at(process, (int)rm_get32(event->pin.data, event->pin.size,
-                                                                            gate_params_fd(&told.call)));
+                world->last_export =
+                        file_at(process, (int)rm_get32(event->pin.data, event->pin.size, gate_params_fd(&told.call)));
         if (told.is_client) {
                 assert_true(file->n_clients < ARRAY_SIZE(file->clients));
                 file->clients[file->n_clients++] = told.client;
