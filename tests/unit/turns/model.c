@@ -115,7 +115,7 @@ static void launch(struct model *model, struct model_context *context)
                 context->left += tenant->work;
                 context->next = model->now + tenant->gap;
                 break;
-        case ARRIVALS:
+        case AT_RANDOM:
                 context->left += tenant->work;
                 context->next = model->now + until_next(model, tenant->gap);
                 break;

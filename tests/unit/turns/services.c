@@ -40,7 +40,7 @@ struct mix {
         }
 #define OPEN                                                                                                           \
         {                                                                                                              \
-                .kind = ARRIVALS, .share = 250, .work = 815 * USEC, .gap = 5433 * USEC                                 \
+                .kind = AT_RANDOM, .share = 250, .work = 815 * USEC, .gap = 5433 * USEC                                \
         }
 
 static const struct mix mixes[] = {
