@@ -82,7 +82,11 @@ answers() { # NAME: as many lines as it was asked for
         return 1
 }
 order() { asked[$1]=$((asked[$1] + 1)) && echo "${@:2}" >&"${fd[$1]}"; }
-leave() { local to=${fd[$1]}; eval "exec $to>&-"; wait "${pid[$1]}" 2> /dev/null; }
+leave() { # NAME...: one that was started later has the input of the earlier open, too, so all are closed first
+        local name to
+        for name; do to=${fd[$name]}; eval "exec $to>&-"; done
+        for name; do wait "${pid[$name]}" 2> /dev/null; done
+}
 set_to() { "$sublet" set "$@" >> "$log" 2>&1 || say "# set $*: $(tail -1 "$log")"; }
 word() { tail -1 "$work/$1.out" | tr ' ' '\n' | sed -n "s/^$2=//p"; }
 cells() { # NAME: images/s, p50, p99, longest, in ms
@@ -120,8 +124,7 @@ if answers na && answers nb; then
         for batch in 1 16; do pair default "batch $batch" na $batch nb $batch; done
         pair default 'batch 1, batch 16' na 1 nb 16
 fi
-leave na
-leave nb
+leave na nb
 
 # ---- ours ---------------------------------------------------------------------------------------
 ours a 50
