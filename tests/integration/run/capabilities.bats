@@ -43,6 +43,7 @@ as_tenant() {
         cat "$report" "$BATS_TEST_TMPDIR/said"
         [ "$(field CAPABILITY_MISSING)" -eq 3 ]
         ! grep -q UNKNOWN_ "$report"
+        jq -e '.refused | any(.name == "FB_GET_CAPS" and .needs == "graphics" and .count == 1)' "$report"
 }
 
 @test "with video it has decoders and JPEG, and no graphics" {
