@@ -247,7 +247,7 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
         if (r != HANDLES_OK)
                 return alloc_status(r);
         if (is_dummy(request->call.class_or_cmd)) {
-                limit = machine->options.memory - 1;
+                limit = request->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY ? machine->options.memory - 1 : limit;
         } else if (mem_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
                 handles_free(&machine->handles, object);
                 return RM_STATUS_NO_MEMORY;
