@@ -210,8 +210,8 @@ int serve_object(struct request *request)
 
 /* Old requests for all of a device's registers or memory. A program without privileges gets an empty object for them
  * (_rmAllocMemoryLocalUser, rmapi_deprecated_allocmemory.c, 525 to 595), and takes the size of the device from the
- * limit; a tenant gets it whoever it is, and the limit is its quota. The object is an old reservation of addresses: what
- * is mapped in it has page tables. */
+ * limit; a tenant gets it whoever it is, and the limit is its quota. The object is an old reservation of addresses:
+ * what is mapped in it has page tables. */
 int serve_hollow(struct request *request)
 {
         enum { CLASS_AT = 12, LIMIT_AT = 32, REGISTERS = 0x3f, EMPTY = 0x70 };
