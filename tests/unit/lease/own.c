@@ -201,6 +201,22 @@ static void a_kind_of_object_has_a_bound(void **state)
         assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
 }
 
+static void what_is_being_made_counts(void **state)
+{
+        struct books *books = *state;
+        struct ledger_entry *entry;
+        uint32_t most;
+
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+        for (uint32_t i = 0; i < most - 1; i++)
+                own_put(books, C, 10 + i, ADDRESSES, 0);
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+        assert_int_equal(ledger_entry_new(books->ledger, &entry), 0); /* by another thread */
+        assert_string_equal(ledger_bound(books->ledger, ADDRESSES, &most), "address spaces");
+        (void)ledger_entry_free(books->ledger, entry);
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -214,6 +230,7 @@ int main(void)
                 books_test(page_tables_are_charged_by_the_piece_and_keep_it_until_few_are_left),
                 books_test(what_was_not_made_is_returned),
                 books_test(a_kind_of_object_has_a_bound),
+                books_test(what_is_being_made_counts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
