@@ -18,6 +18,14 @@ enum {
         ATTRIBUTES_READ = 4, /* at first; almost every call uses one */
 };
 
+/* Counted by what the rules go by: control, class or function, else the request itself. */
+static void count_refused(const struct request *request, unsigned int needs)
+{
+        const struct rm_call *call = &request->call;
+
+        gate_refused(request->gate, call->kind, call->class_or_cmd ? call->class_or_cmd : call->request & 0xff, needs);
+}
+
 static void report_denied(const struct request *request)
 {
         enum event_kind event = EVENT_DENIED;
@@ -27,6 +35,8 @@ static void report_denied(const struct request *request)
                 event = call->kind == RM_CONTROL                               ? EVENT_UNKNOWN_CONTROL :
                         call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? EVENT_UNKNOWN_CLASS :
                                                                                  EVENT_UNKNOWN_REQUEST;
+        if (request->verdict.is_unknown)
+                count_refused(request, 0);
         gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
                   call->class_or_cmd, request->verdict.because);
 }
@@ -41,6 +51,7 @@ static int serve_incapable(struct request *request)
         uint32_t status = call->kind == RM_CONTROL ? RM_STATUS_NOT_SUPPORTED : RM_STATUS_INVALID_CLASS;
 
         request->gate->n_denied++;
+        count_refused(request, needs);
         if (!(atomic_fetch_or(&request->gate->capabilities_told, needs) & needs))
                 gate_tell(request->gate, EVENT_CAPABILITY_MISSING, request->process->id,
                           "%s 0x%x needs %s: give it with --capabilities %s", rm_kind_name(call->kind),
@@ -223,6 +234,7 @@ int serve_request(struct request *request, uint32_t number)
         r = rm_request_find(layout, request->node, number, &kind, &size);
         if (r != RM_OK) {
                 request->gate->n_denied++;
+                gate_refused(request->gate, RM_N_KINDS, number, 0);
                 gate_tell(request->gate, EVENT_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
                           request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
                 return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;

@@ -21,6 +21,13 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
                 gate->options.event(gate->options.event_context, event, process, detail);
 }
 
+void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability)
+{
+        LOCKED(&gate->event_lock);
+
+        refusals_note(&gate->refusals, kind, number, capability);
+}
+
 void gate_usage_changed(struct gate *gate)
 {
         if (gate->options.usage_changed)

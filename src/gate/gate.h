@@ -35,6 +35,7 @@
 
 #include "base/clock.h"
 #include "gate/state/driver.h"
+#include "gate/state/refusals.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
 #include "sublet/events.h"
@@ -93,6 +94,7 @@ struct gate_stats {
         uint64_t n_continued;
         uint64_t n_denied;
         uint64_t n_events[EVENT_N];
+        struct refusals refusals;
         nsec busy; /* time spent between receiving and answering */
         unsigned int n_threads;
         size_t n_processes;

@@ -99,6 +99,7 @@ struct gate {
 
         struct lock event_lock;
         uint64_t n_events[EVENT_N]; /* event_lock */
+        struct refusals refusals;   /* event_lock */
 
         pthread_t watcher;
         _Atomic unsigned int n_threads;
@@ -126,6 +127,9 @@ struct gate {
 /* Something an operator should see. */
 void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
+
+/* Counts what has no rule (capability 0), or needs a capability that the tenant lacks: gate_stats. */
+void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability);
 
 void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */
 

@@ -120,6 +120,7 @@ void gate_stats(struct gate *gate, struct gate_stats *ret)
         {
                 LOCKED(&gate->event_lock);
                 memcpy(ret->n_events, gate->n_events, sizeof(ret->n_events));
+                ret->refusals = gate->refusals;
         }
         LOCKED(&gate->ledger_lock);
         ret->holds = ledger_totals(gate->ledger);

@@ -8,8 +8,12 @@
 #include "oci/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define CONFIG_MOST (16 << 20)
 
 static const char usage[] =
         "usage: sublet oci profile [OPTION...]          a seccomp profile: runc, crun, podman, Docker, kubelet\n"
@@ -74,10 +78,30 @@ static int do_spec(const struct oci_options *options, struct err *err)
         return r;
 }
 
+/* The file that standard output is appended to has the handler already: containerd does not start with two. */
+static bool has_handler(const char *name)
+{
+        _cleanup_(closep) int fd = open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        _cleanup_(freep) char *text = NULL;
+        char table[128];
+        struct stat status;
+        ssize_t n;
+
+        if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > CONFIG_MOST)
+                return false;
+        text = calloc(1, (size_t)status.st_size + 1);
+        n = text ? read(fd, text, (size_t)status.st_size) : 0;
+        (void)snprintf(table, sizeof(table), ".containerd.runtimes.%.63s]", name);
+        return n > 0 && strstr(text, table);
+}
+
 static int do_config(const struct oci_options *options, struct err *err)
 {
         const struct spec_paths paths = oci_options_paths(options);
 
+        if (!options->is_class && has_handler(paths.name))
+                return err_say(err, -EINVAL, "runtime %s is in that file already: remove it there to write it anew",
+                               paths.name);
         return print_text(options->is_class ? spec_class(&paths) : spec_containerd(&paths), err);
 }
 

@@ -138,6 +138,14 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
         (void)format; /* H4 */
 }
 
+void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability)
+{
+        (void)gate;
+        (void)kind;
+        (void)number;
+        (void)capability; /* H4 */
+}
+
 /* The program's own munmap does not return it earlier: its process does. */
 int serve_map(struct request *request)
 {

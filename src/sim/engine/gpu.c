@@ -185,7 +185,7 @@ static struct runlist *runlist_of(struct gpu *gpu, uint32_t engine)
 /* Whatever engine a group names, the first object of its channels settles where it runs: docs/rm-abi.md 3. */
 uint32_t group_note_object(struct group *group, uint32_t class_number)
 {
-        struct runlist *list = RM_CLASS_IS_COPY(class_number) ? group->run.list : &group->gpu->engines[0];
+        struct runlist *list = RM_CLASS_IS_FIXED_ENGINE(class_number) ? group->run.list : &group->gpu->engines[0];
 
         if (group->has_object && group->run.list != list)
                 return SIM_STATUS_INVALID_STATE;

@@ -13,7 +13,10 @@
 #include <errno.h>
 
 enum {
+        CLASS_WINDOW = 0x02,
         CLASS_EVENT = 0x05,
+        CLASS_REGISTERS = 0x3f,
+        CLASS_NOTHING = 0x70,
         CLASS_VIRTUAL = 0x50a0,
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
@@ -220,6 +223,13 @@ uint32_t alloc_object(struct machine *machine, struct request *request)
         return RM_STATUS_OK;
 }
 
+/* What request 0x27 makes without memory of its own: all of the device's registers or memory, or nothing. */
+static bool is_dummy(uint32_t class_number)
+{
+        return class_number == CLASS_REGISTERS || class_number == RM_CLASS_VIDEO_MEMORY ||
+               class_number == CLASS_NOTHING;
+}
+
 /* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1). */
 uint32_t alloc_old_memory(struct machine *machine, struct request *request)
 {
@@ -230,14 +240,14 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
         if (request->file->node != RM_NODE_DEVICE || limit == UINT64_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (request->call.class_or_cmd != RM_CLASS_HOST_MEMORY &&
-            request->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR && request->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
+            request->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR && !is_dummy(request->call.class_or_cmd))
                 return RM_STATUS_INVALID_CLASS;
         r = handles_put(request->client, request->call.parent, request->call.object, request->call.class_or_cmd,
                         &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
-        if (request->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
-                limit = machine->options.memory - 1;
+        if (is_dummy(request->call.class_or_cmd)) {
+                limit = request->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY ? machine->options.memory - 1 : limit;
         } else if (mem_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
                 handles_free(&machine->handles, object);
                 return RM_STATUS_NO_MEMORY;
@@ -246,6 +256,25 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
         }
         rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
         rm_put64(request->block.data, request->block.size, 32, limit);
+        return RM_STATUS_OK;
+}
+
+/* Request 0x54: a window on memory, which it ends with. */
+uint32_t alloc_old_dma(struct request *request)
+{
+        uint32_t memory = rm_get32(request->block.data, request->block.size, 24);
+        struct object *object;
+        int r;
+
+        if (request->call.class_or_cmd != CLASS_WINDOW)
+                return RM_STATUS_INVALID_CLASS;
+        if (!handles_get(request->client, memory))
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        r = handles_put(request->client, request->call.parent, request->call.object, CLASS_WINDOW, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
+        handles_depend(object, memory);
+        rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
         return RM_STATUS_OK;
 }
 

@@ -300,6 +300,7 @@ void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument
 
 uint32_t alloc_object(struct machine *machine, struct request *request);
 uint32_t alloc_old_memory(struct machine *machine, struct request *request); /* request 0x27 */
+uint32_t alloc_old_dma(struct request *request);                             /* request 0x54 */
 uint32_t alloc_free(struct machine *machine, struct request *request);
 uint32_t alloc_dup(struct machine *machine, struct request *request);
 uint32_t alloc_share(struct machine *machine, struct request *request);

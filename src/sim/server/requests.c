@@ -140,6 +140,8 @@ static uint32_t call_objects(struct machine *machine, struct request *request)
         switch (request->call.kind) {
         case RM_ALLOC_MEMORY:
                 return alloc_old_memory(machine, request);
+        case RM_ALLOC_CONTEXT_DMA:
+                return alloc_old_dma(request);
         case RM_ALLOC:
         case RM_ALLOC_SHORT:
                 return alloc_object(machine, request);
@@ -161,6 +163,7 @@ static uint32_t call_objects(struct machine *machine, struct request *request)
                 return event_ignore(request);
         case RM_MAP_DMA:
                 return taken_map_dma(request);
+        case RM_IDLE_CHANNELS: /* nothing is kept waiting */
         case RM_UNMAP_MEMORY:
         case RM_UNMAP_DMA:
         case RM_UPDATE_MAPPING:

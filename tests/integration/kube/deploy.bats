@@ -150,6 +150,18 @@ for one in yaml.safe_load_all(open(sys.argv[1])):
 END
 }
 
+@test "containerd's settings are appended once, and the second time is refused with the file as it was" {
+        config=$BATS_TEST_TMPDIR/config.toml
+        echo 'version = 2' > "$config"
+        "$build/src/sublet" oci config >> "$config"
+        cp "$config" "$config.first"
+        run -1 bash -c "'$build/src/sublet' oci config >> '$config'"
+        [[ $output == *"runtime sublet is in that file already"* ]]
+        cmp "$config" "$config.first"
+        "$build/src/sublet" oci config --name other >> "$config"
+        "$build/src/sublet" oci config | grep -q 'runtimes.sublet]'
+}
+
 @test "uninstalling takes the webhook's configurations away first, and is refused while pods rent" {
         bin=$BATS_TEST_TMPDIR/bin
         mkdir -p "$bin"

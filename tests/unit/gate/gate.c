@@ -314,6 +314,9 @@ static void what_a_tenant_has_no_capability_for_is_not_there(void **state)
         assert_int_equal(stats.n_events[EVENT_CAPABILITY_MISSING], 2);
         assert_int_equal(stats.n_events[EVENT_UNKNOWN_CONTROL], 0);
         assert_int_equal(stats.n_denied, 3);
+        assert_int_equal(stats.refusals.n_rows, 2);
+        assert_int_equal(stats.refusals.rows[0].number, 0x801c02);
+        assert_int_equal(stats.refusals.rows[0].n, 2);
 }
 
 static uint32_t channel_of(const struct handles *h, uint32_t parent, uint32_t handle)

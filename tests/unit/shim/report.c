@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 #include "shim/report.h"
 
 #include <jansson.h>
@@ -30,6 +31,10 @@ static int a_used_tenant(void **state)
         report.stats.n_calls = 1322;
         report.stats.n_events[EVENT_QUOTA_REFUSED] = 2;
         report.stats.n_events[EVENT_UNKNOWN_CONTROL] = 1;
+        refusals_note(&report.stats.refusals, RM_CONTROL, 0x12345678, 0);
+        refusals_note(&report.stats.refusals, RM_CONTROL, 0x00801301, CAPABILITY_GRAPHICS);
+        refusals_note(&report.stats.refusals, RM_CONTROL, 0x00801301, CAPABILITY_GRAPHICS);
+        refusals_note(&report.stats.refusals, RM_ALLOC, 0xb8b0, CAPABILITY_VIDEO);
         return 0;
 }
 
@@ -125,6 +130,30 @@ static void the_text_says_quota_peak_and_refusals_per_device(void **state)
         assert_non_null(strstr(text, "UNKNOWN_CONTROL: 1 times ('sublet explain UNKNOWN_CONTROL')\n"));
 }
 
+static void each_number_that_was_refused_is_a_line(void **state)
+{
+        _cleanup_(freep) char *text = printed(false);
+
+        (void)state;
+        assert_non_null(strstr(text, ": refused: control 0x12345678: 1 times\n"));
+        assert_non_null(
+                strstr(text, ": refused: control 0x801301 FB_GET_CAPS: 2 times, needs --capabilities graphics\n"));
+        assert_non_null(
+                strstr(text, ": refused: class 0xb8b0 VIDEO_DECODER_B8B0: 1 times, needs --capabilities video\n"));
+}
+
+static void more_numbers_than_are_kept_are_counted_together(void **state)
+{
+        _cleanup_(freep) char *text = NULL;
+
+        (void)state;
+        for (uint32_t i = 0; i < REFUSALS_MAX; i++)
+                refusals_note(&report.stats.refusals, RM_N_KINDS, i, 0);
+        text = printed(false);
+        assert_non_null(strstr(text, ": refused: request 0x0: 1 times\n"));
+        assert_non_null(strstr(text, ": refused: others: 3 times\n"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -133,6 +162,8 @@ int main(void)
                 cmocka_unit_test_setup(json_has_the_events_that_happened, a_used_tenant),
                 cmocka_unit_test_setup(a_name_that_is_not_utf8_is_an_error_and_prints_nothing, a_used_tenant),
                 cmocka_unit_test_setup(the_text_says_quota_peak_and_refusals_per_device, a_used_tenant),
+                cmocka_unit_test_setup(each_number_that_was_refused_is_a_line, a_used_tenant),
+                cmocka_unit_test_setup(more_numbers_than_are_kept_are_counted_together, a_used_tenant),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,7 +266,7 @@ static uint32_t old_memory(const struct rig *rig, int fd, uint32_t class_number,
         return rm_get32(block, sizeof(block), 40);
 }
 
-static void the_old_request_makes_host_memory_only(void **state)
+static void the_old_request_makes_host_memory_and_dummies(void **state)
 {
         struct rig *rig = *state;
         uint64_t limit = 4 * MIB - 1;
@@ -274,7 +274,12 @@ static void the_old_request_makes_host_memory_only(void **state)
         assert_int_equal(old_memory(rig, rig->ctl, RM_CLASS_HOST_MEMORY, &limit), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(old_memory(rig, rig->node, RM_CLASS_OS_DESCRIPTOR, &limit), RM_STATUS_OK);
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
-        assert_int_equal(old_memory(rig, rig->node, 0x3f, &limit), RM_STATUS_INVALID_CLASS);
+        assert_int_equal(old_memory(rig, rig->node, RM_CLASS_DEVICE, &limit), RM_STATUS_INVALID_CLASS);
+        assert_int_equal(old_memory(rig, rig->node, 0x3f, &limit), RM_STATUS_OK); /* registers: no memory */
+        assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
+        assert_int_equal(old_memory(rig, rig->node, 0x70, &limit), RM_STATUS_OK); /* nothing at all */
+        assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
+        assert_int_equal(limit, 4 * MIB - 1);
         assert_int_equal(old_memory(rig, rig->node, RM_CLASS_VIDEO_MEMORY, &limit), RM_STATUS_OK);
         assert_int_equal(limit, GIB - 1); /* the whole device's: a leak, not an allocation */
         assert_int_equal(rig_heap_free(rig), GIB);
@@ -299,7 +304,7 @@ int main(void)
                 RIG_TEST(only_the_same_process_may_dup_by_default),
                 RIG_TEST(an_owner_can_widen_and_narrow_who_may_dup),
                 RIG_TEST(a_policy_of_the_client_is_inherited),
-                RIG_TEST(the_old_request_makes_host_memory_only),
+                RIG_TEST(the_old_request_makes_host_memory_and_dummies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
