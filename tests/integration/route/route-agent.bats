@@ -113,7 +113,7 @@ said() {
         until_ is up state b
         [ "$(api /v1/settings | jq .queue)" = 7 ]
         echo 'policy: fastest' >> "$dir/config.yaml"
-        until_ said 'config.yaml: policy: there is no policy of this name.*going on as before'
+        until_ said 'config.yaml:[0-9]+: policy: there is no policy of this name.*going on as before'
         [ "$(code "$(chat hi 1)")" = 200 ]
         listed c 'modles: [x]'
         configure
