@@ -18,12 +18,29 @@ static const char *metadata(const json_t *object, const char *name)
         return json_string_value(json_object_get(json_object_get(object, "metadata"), name));
 }
 
+/* The server's text as a value of a query, all of it or nothing. False: there is no room. */
+static bool quote(const char *text, char *ret, size_t size)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+        char quoted[WATCH_PATH];
+        size_t n = 0;
+
+        for (; *text; text++) {
+                if (n + 4 > size || n + 4 > sizeof(quoted))
+                        return false;
+                n += (size_t)snprintf(quoted + n, 4, strchr(plain, *text) ? "%c" : "%%%02X", (unsigned char)*text);
+        }
+        quoted[n] = '\0';
+        memcpy(ret, quoted, n + 1);
+        return true;
+}
+
 static void keep_version(struct watch *watch, const json_t *object)
 {
         const char *version = metadata(object, "resourceVersion");
 
-        if (version && *version && strlen(version) < sizeof(watch->version))
-                memcpy(watch->version, version, strlen(version) + 1);
+        if (version && *version)
+                (void)quote(version, watch->version, sizeof(watch->version)); /* else the one before stays */
 }
 
 void watch_renew(struct watch *watch)
@@ -66,10 +83,7 @@ static int take_page(struct watch *watch, const json_t *page)
                 if (watch->put(watch->context, item) == -ENOMEM)
                         return -ENOMEM;
         keep_version(watch, page);
-        if (more && strlen(more) >= sizeof(watch->next))
-                return -EPROTO;
-        (void)snprintf(watch->next, sizeof(watch->next), "%s", more ? more : "");
-        return 0;
+        return quote(more ? more : "", watch->next, sizeof(watch->next)) ? 0 : -EPROTO;
 }
 
 static int outcome_of(int r, long status)

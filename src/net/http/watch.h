@@ -41,7 +41,7 @@ struct watch {
         bool is_listed, is_listing;             /* is_listed: there was a whole list, and the stream is next */
         unsigned int limit;                     /* objects of a page */
         size_t most;                            /* bytes of the answer that is asked for */
-        char version[64], next[WATCH_PATH / 2]; /* next: of the list, "" at its beginning */
+        char version[64], next[WATCH_PATH / 2]; /* next: of the list, "" at its beginning; quoted */
 };
 
 /* The next request's path; true: its answer is a stream of lines. */

@@ -82,6 +82,21 @@ static void a_list_comes_in_pages_and_the_stream_from_its_version(void **state)
         assert_non_null(strstr(path, "resourceVersion=8&x=y"));
 }
 
+static void what_the_server_says_is_one_value_of_the_query(void **state)
+{
+        struct watch watch = watch_new();
+        char path[WATCH_PATH];
+
+        (void)state;
+        (void)watch_next(&watch, path);
+        assert_int_equal(page(&watch, ITEMS("", "7&watch=0", "a+/b= &limit=0#")), 0);
+        assert_false(watch_next(&watch, path));
+        assert_string_equal(path, "/pods?limit=500&x=y&continue=a%2B%2Fb%3D%20%26limit%3D0%23");
+        assert_int_equal(page(&watch, ITEMS("", "7&watch=0", "")), 0);
+        assert_true(watch_next(&watch, path));
+        assert_non_null(strstr(path, "resourceVersion=7%26watch%3D0&x=y"));
+}
+
 static void a_page_that_is_too_large_is_asked_for_in_smaller_ones(void **state)
 {
         struct watch watch = watch_new();
@@ -175,6 +190,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_list_comes_in_pages_and_the_stream_from_its_version),
+                cmocka_unit_test(what_the_server_says_is_one_value_of_the_query),
                 cmocka_unit_test(a_page_that_is_too_large_is_asked_for_in_smaller_ones),
                 cmocka_unit_test(a_list_that_fails_begins_anew),
                 cmocka_unit_test(events_are_applied_and_their_version_is_kept),
