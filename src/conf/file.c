@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <yaml.h>
@@ -16,6 +18,7 @@ struct reader {
         yaml_parser_t parser;
         const char *name;
         unsigned int depth;
+        struct conf_lines *lines; /* NULL: nobody asks */
         struct err *err;
 };
 
@@ -30,6 +33,24 @@ static int next(struct reader *reader, yaml_event_t *ret)
                 return 0;
         return yaml_refuse(reader, &reader->parser.problem_mark,
                            reader->parser.problem ? reader->parser.problem : "not YAML");
+}
+
+/* Without memory a complaint has no line; that is no failure. */
+static void note_line(const struct reader *reader, const void *of, const yaml_mark_t *at)
+{
+        struct conf_lines *lines = reader->lines;
+
+        if (lines && lines->n == lines->room) {
+                size_t room = lines->room ? 2 * lines->room : 64;
+                struct conf_line *more = reallocarray(lines->at, room, sizeof(*more));
+
+                if (!more)
+                        return;
+                lines->at = more;
+                lines->room = room;
+        }
+        if (lines)
+                lines->at[lines->n++] = (struct conf_line){ of, at->line + 1 };
 }
 
 static bool is_any(const char *text, const char *const *words, size_t n)
@@ -95,8 +116,8 @@ static int sequence(struct reader *reader, json_t **ret)
                 if (r < 0)
                         return r;
                 is_end = event.type == YAML_SEQUENCE_END_EVENT;
-                if (!is_end)
-                        r = node(reader, &event, &item);
+                if (!is_end && (r = node(reader, &event, &item)) == 0)
+                        note_line(reader, item, &event.start_mark);
                 yaml_event_delete(&event);
                 if (r < 0)
                         return r;
@@ -130,6 +151,7 @@ static int member(struct reader *reader, const yaml_event_t *key, json_t *object
                 return r;
         if (json_object_set_new(object, name, value) < 0)
                 return yaml_refuse(reader, &key->start_mark, "this key is not text");
+        note_line(reader, json_object_iter_key(json_object_iter_at(object, name)), &key->start_mark);
         return 0;
 }
 
@@ -212,9 +234,9 @@ static int document(struct reader *reader, json_t **ret)
         return r;
 }
 
-int conf_parse(const char *name, const char *text, size_t size, json_t **ret, struct err *err)
+int conf_parse(const char *name, const char *text, size_t size, json_t **ret, struct conf_lines *lines, struct err *err)
 {
-        struct reader reader = { .name = name, .err = err };
+        struct reader reader = { .name = name, .lines = lines, .err = err };
         int r;
 
         if (!yaml_parser_initialize(&reader.parser))
@@ -225,7 +247,7 @@ int conf_parse(const char *name, const char *text, size_t size, json_t **ret, st
         return r;
 }
 
-int conf_read(const char *path, json_t **ret, struct err *err)
+int conf_read(const char *path, json_t **ret, struct conf_lines *lines, struct err *err)
 {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
         _cleanup_(freep) char *text = NULL;
@@ -243,5 +265,28 @@ int conf_read(const char *path, json_t **ret, struct err *err)
                 return err_set(err, -errno, "reading %s", path);
         if (size > CONF_SIZE_MAX)
                 return err_say(err, -EFBIG, "%s: larger than 4 MiB", path);
-        return conf_parse(path, text, size, ret, err);
+        return conf_parse(path, text, size, ret, lines, err);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------------------- */
+
+size_t conf_line_of(const struct conf_lines *lines, const void *of)
+{
+        for (size_t i = 0; lines && i < lines->n; i++)
+                if (lines->at[i].of == of)
+                        return lines->at[i].line;
+        return 0;
+}
+
+size_t conf_line_of_key(const struct conf_lines *lines, const json_t *in, const char *key)
+{
+        void *at = json_object_iter_at((json_t *)(uintptr_t)in, key);
+
+        return at ? conf_line_of(lines, json_object_iter_key(at)) : 0;
+}
+
+void conf_lines_done(struct conf_lines *lines)
+{
+        free(lines->at);
+        *lines = (struct conf_lines){ 0 };
 }

@@ -214,7 +214,8 @@ int serve_memory(struct request *request)
  * is freed, so attaching holds nothing. libcuda does so for pools that several devices reach.
  *
  * The addresses are few and shared by all tenants of the device. A tenant may have as many as memory, since it needs
- * one object per allocation, and ADDRESSES_MORE: an object of the flexible kind has 512 MiB whatever is attached.
+ * one object per allocation, and ADDRESSES_MORE: an object of the flexible kind has 512 MiB whatever is attached. An
+ * H200 of 141 GB has 512 GiB of them (measured).
  * Source: mem_fabric.c memoryfabricConstruct, _memoryFabricAttachMem, memoryfabricUnmapFrom; 580.142. Recorded:
  * tests/trace/h200x2-580.159.04.
  */

@@ -187,7 +187,7 @@ static int load_facts(const char *path, struct plan_facts *ret, struct err *err)
         *ret = plan_facts;
         if (!path)
                 return 0;
-        r = conf_read(path, &file, err);
+        r = conf_read(path, &file, NULL, err);
         return r < 0 ? r : plan_read_facts(path, file, ret, err);
 }
 
@@ -214,7 +214,8 @@ static int load(const struct options *options, struct ask *ask, struct err *err)
         bool is_live = options->wants_diff || options->wants_apply;
         int r;
 
-        if ((r = conf_read(options->file, &file, err)) < 0 || (r = plan_read(options->file, file, &input, err)) < 0)
+        if ((r = conf_read(options->file, &file, NULL, err)) < 0 ||
+            (r = plan_read(options->file, file, &input, err)) < 0)
                 return r;
         plan.services = input.services;
         plan.n_services = input.n_services;

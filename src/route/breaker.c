@@ -82,14 +82,14 @@ static void grant(struct pool *pool, int replica)
 static bool trip(struct pool *pool, int replica, bool is_out, nsec now)
 {
         struct pool_replica *r = &pool->replicas[replica];
-        bool was_out = atomic_load(&r->is_out);
+        bool was_out = atomic_load(&r->is_out), was_tripped;
 
         if (is_out)
                 atomic_store(&r->is_out, 1);
-        if (is_out && !was_out)
-                grant(pool, replica);
-        if (atomic_exchange(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC) && (was_out || !is_out))
+        was_tripped = atomic_exchange(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC) != 0;
+        if (was_tripped && (was_out || !is_out))
                 return false;
+        grant(pool, replica); /* of one that answers errors, too: the rest of them will come */
         atomic_fetch_add(&pool->serial, 1);
         return true;
 }

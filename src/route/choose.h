@@ -23,8 +23,5 @@ bool choose_is_full(const struct pick_replica *r);
 /* Work of the part of the prompt that r has not cached; at least tuning->least. */
 double choose_work(const struct pick_view *view, const struct pick_replica *r);
 
-/* The candidate with the least price, prices[i] being that of list[i]; among equals one at random. */
-uint32_t choose_cheapest(const struct choice *choice, const double *prices);
-
 /* The candidate with the least price; among equals one at random. */
 uint32_t choose_least(const struct choice *choice, double (*price)(const struct choice *, const struct pick_replica *));

@@ -10,8 +10,8 @@
  *           + (u - u0) / rate (1 + 0.075 inflight + 0.12 mean inflight + held)
  *           + (queued / 4 + kv^8) slot + absent
  *      held: requests held, per replica; slot: the time between two ends there; kv: the part of its KV cache in use;
- *      absent: the time until it has a slot; or the time to wake it / (1 + 0.24 mean inflight), for the more there are in
- *      flight, the more of those who come later it will serve
+ *      absent: the time until it has a slot; or the time to wake it / (1 + 0.24 mean inflight), for the more there are
+ *      in flight, the more of those who come later it will serve
  *
  * Work that another replica has cached is dearer than work that nobody has (u0). It displaces what is cached here, and
  * the more requests there are, the more it delays: so it is priced by all that are in flight, not only by those there.
@@ -47,7 +47,8 @@ double choose_work(const struct pick_view *view, const struct pick_replica *r)
 }
 
 /* Not uniform to the last bit: a 64-bit number modulo at most 256. */
-uint32_t choose_cheapest(const struct choice *choice, const double *prices)
+/* The candidate with the least price, prices[i] being that of list[i]; among equals one at random. */
+static uint32_t cheapest(const struct choice *choice, const double *prices)
 {
         uint64_t random = choice->view->random, equals = 1;
         double least = prices[0];
@@ -72,7 +73,7 @@ uint32_t choose_least(const struct choice *choice, double (*price)(const struct 
 
         for (size_t i = 0; i < choice->n; i++)
                 prices[i] = price(choice, &choice->view->replicas[choice->list[i]]);
-        return choose_cheapest(choice, prices);
+        return cheapest(choice, prices);
 }
 
 /* What all candidates have in common. */
@@ -120,5 +121,5 @@ uint32_t choose_cost(const struct choice *choice)
         all.pressure *= view->tuning->pressure / (double)choice->n;
         for (size_t i = 0; i < choice->n; i++)
                 prices[i] = cost(view, &all, &view->replicas[choice->list[i]], prices[i]);
-        return choose_cheapest(choice, prices);
+        return cheapest(choice, prices);
 }

@@ -116,6 +116,7 @@ static void set_numbers(struct pool *pool, int i, const struct pool_config *conf
                 index_resize(pool->index, (unsigned int)i, config->kv_tokens ? blocks_of(config->kv_tokens) : SIZE_MAX);
         r->kv_tokens = config->kv_tokens;
         rate_seed(&r->rate, config->rate);
+        rate_share(&r->rate, config->share);
 }
 
 int pool_set(struct pool *pool, const struct pool_config *config, nsec now)

@@ -59,7 +59,8 @@ struct pool_config {
         uint32_t n_models;
         char models[POOL_MODELS][POOL_MODEL];
         enum pick_state state;
-        uint64_t rate;
+        uint64_t rate;  /* work per second; 0: not known */
+        uint32_t share; /* of a GPU, permille; 0: not known */
         uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms;
         bool hold;
 };

@@ -7,7 +7,7 @@
  * Believing. Three sums stand behind each other, each with a bounded weight: what it showed in the last seconds, what
  * it showed in the last minutes, and what is presumed of one like it: the seed corrected by the peers' error, or
  * without a seed the peers' mean by share. All of what it showed also fades with the time since the last sample, so
- * the presumption returns to who gets nothing. Without a seed it is a little better than the mean: a stranger is
+ * the presumption returns to who gets nothing. Without a seed it is a little better than the mean: a newcomer is
  * preferred until it has shown what it is (HOPE), and again long after.
  *
  * A busy period begins when work arrives at a replica that seems to have none. Work unproven by then (of requests that

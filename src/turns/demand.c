@@ -102,11 +102,28 @@ nsec demand_beside(const struct turns *turns, const struct turns_view *view, int
 
 /* ---- the holder ------------------------------------------------------------------------------ */
 
+static nsec switched_to_by(const struct turns *turns, const struct turns_view *view)
+{
+        return turns->hold_from + (is_short_round(turns) ? SWITCHED_TO_SHORT : SWITCHED_TO_MAX) +
+               demand_beside(turns, view, turns->holder);
+}
+
+/* A short turn may be over before D2 has an answer; an idle holder would have its turns for ever. */
+bool demand_is_open(const struct turns *turns, const struct turns_view *view)
+{
+        nsec until;
+
+        if (!is_short_round(turns) || turns->is_switched_to || turns->now - turns->metered_until > LATE)
+                return false;
+        until = switched_to_by(turns, view);
+        return turns->metered_until < until && turns->now < until + LATE;
+}
+
 /* D2. True also while the meter cannot say yet. */
 static bool was_switched_to(struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *tenant = &view->tenants[turns->holder];
-        nsec until = turns->hold_from + SWITCHED_TO_MAX + demand_beside(turns, view, turns->holder);
+        nsec until = switched_to_by(turns, view);
 
         if (turns->is_switched_to)
                 return true;

@@ -21,10 +21,12 @@ enum {
         NOBODY = -1, /* instead of an entity's index */
 };
 
-#define SWITCH (100 * NSEC_PER_USEC) /* of a device from one tenant to another (docs/time.md) */
-#define TURN_MIN (5 * NSEC_PER_MSEC) /* the calls for a turn cost 0.9 ms; a shorter one waits until more is owed */
+#define SWITCH (100 * NSEC_PER_USEC)      /* of a device from one tenant to another (docs/time.md) */
+#define TURN_MIN (5 * NSEC_PER_MSEC)      /* the calls for a turn cost 0.9 ms; a shorter one waits until more is owed */
+#define TURN_SHORT (1500 * NSEC_PER_USEC) /* the same, in rounds that steps.c has shortened */
 #define SWITCHED_TO_MAX (6 * NSEC_PER_MSEC) /* the device is on a holder with work by then: calls take 0.7 ms or more */
-#define LATE (5 * NSEC_PER_MSEC)            /* a meter further behind says nothing about this moment */
+#define SWITCHED_TO_SHORT (3 * NSEC_PER_MSEC) /* the same, in such rounds: sooner, and sometimes wrongly */
+#define LATE (5 * NSEC_PER_MSEC)              /* a meter further behind says nothing about this moment */
 
 #define SLICE_OWN 0                      /* the driver's own */
 #define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
@@ -75,6 +77,12 @@ struct entity {
 
         nsec probe_at, probe_pause; /* demand.c: when to probe next whether it is idle, and the pause after that */
 
+        bool is_synchronous;  /* steps.c: it launches, waits, and launches again */
+        unsigned int drained; /* how sure that is */
+        nsec half_step;       /* mean of what it had computed since its latest launch */
+        nsec launched_at, launch_used, looked_at;
+        nsec may_wait; /* for the turns of others; INT64_MAX: it does not matter */
+
         bool is_enabled;  /* by the latest orders */
         nsec switched_at; /* when that changed */
         nsec slice;       /* by the latest orders */
@@ -114,6 +122,7 @@ struct turns {
         size_t n, n_time_sliced;
 
         nsec period;
+        nsec round; /* of the present round; the period, or less: steps.c */
         nsec round_at;
         int holder, latest;  /* index, or NOBODY: the present holder, and the latest one */
         bool is_switched_to; /* the device was seen to switch to the holder */
@@ -163,6 +172,17 @@ static inline void wake_at(struct turns *turns, nsec at)
 /* entities.c: the entities become the view's tenants; a tenant that was there before keeps its memory. */
 void entities_follow(struct turns *turns, const struct turns_view *view);
 
+/* steps.c. steps_look: which entities are synchronous, and how long they may wait. steps_round: how long the round that
+ * begins now is; steps_turn: an entity's turn in it. */
+void steps_look(struct turns *turns, const struct turns_view *view);
+nsec steps_round(const struct turns *turns);
+nsec steps_turn(const struct turns *turns, const struct entity *entity);
+
+static inline bool is_short_round(const struct turns *turns)
+{
+        return turns->round < turns->period;
+}
+
 /* shares.c: entity->share of all; entity->weight of time-sliced entities. */
 void shares_set(struct turns *turns, const struct turns_view *view);
 void shares_weigh(struct turns *turns, const struct turns_view *view);
@@ -186,6 +206,7 @@ void cap_update(struct turns *turns, const struct turns_view *view);
 void demand_join(struct turns *turns, const struct turns_view *view);
 void demand_allow(struct turns *turns, const struct turns_view *view);
 void demand_watch(struct turns *turns, const struct turns_view *view);
+bool demand_is_open(const struct turns *turns, const struct turns_view *view); /* D2: the meter cannot say yet */
 bool demand_wants_more(const struct entity *entity, bool is_latency);
 void demand_time_slice(struct entity *entity, bool is_latency); /* from now on */
 nsec demand_beside(const struct turns *turns, const struct turns_view *view,

@@ -20,6 +20,7 @@
 
 #define CATCH_UP (2 * NSEC_PER_MSEC) /* per round, of a tenant with a cap: more would be cut off a second later */
 #define ON_TIME (10 * NSEC_PER_MSEC) /* a handover later than this begins a turn of its own */
+#define ON_TIME_SHORT NSEC_PER_MSEC  /* in a short round */
 
 static bool is_ready(const struct entity *entity)
 {
@@ -66,6 +67,8 @@ static void owed_balance(struct turns *turns)
  * other round made rounds of 86 and 104 ms, and no share over 100 ms was right. */
 static bool is_worth(const struct turns *turns, const struct entity *entity, uint32_t weight)
 {
+        if (is_short_round(turns)) /* there are many, and the next is near */
+                return entity->turn >= TURN_SHORT;
         return entity->turn >= (part(turns->period, weight) > TURN_MIN / 5 * 4 ? TURN_MIN / 2 : TURN_MIN);
 }
 
@@ -75,13 +78,14 @@ static void round_begin(struct turns *turns)
         bool has_any = false;
 
         owed_balance(turns);
+        turns->round = steps_round(turns);
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
                 entity->owed = nsec_max(entity->owed, -part(turns->period, entity->weight)); /* R6 */
                 if (entity->is_at_cap)
                         entity->owed = nsec_min(entity->owed, CATCH_UP);
-                entity->turn = part(turns->period, entity->weight) + entity->owed;
+                entity->turn = steps_turn(turns, entity);
                 entity->has_turn = takes_turns_here(entity) && is_worth(turns, entity, entity->weight);
                 has_any |= entity->has_turn && is_ready(entity);
                 if (is_ready(entity) && (!first || entity->turn > first->turn))
@@ -89,21 +93,22 @@ static void round_begin(struct turns *turns)
         }
         if (has_any || !first)
                 return;
-        first->turn = TURN_MIN;
+        first->turn = is_short_round(turns) ? TURN_SHORT : TURN_MIN;
         first->has_turn = true;
 }
 
 void round_robin_give(struct turns *turns, int entity, nsec from)
 {
         turns->entities[entity].has_turn = false;
-        turns->hold_until = from + nsec_max(turns->entities[entity].turn, TURN_MIN / 2);
+        turns->hold_until =
+                from + nsec_max(turns->entities[entity].turn, is_short_round(turns) ? TURN_SHORT : TURN_MIN / 2);
         account_hold(turns, entity);
         if (turns->holder == entity)
                 return;
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
         turns->is_switched_to = false;
-        wake_at(turns, turns->now + SWITCHED_TO_MAX);
+        wake_at(turns, turns->now + (is_short_round(turns) ? SWITCHED_TO_SHORT : SWITCHED_TO_MAX));
 }
 
 /* What is left of the holder's turn comes when the gang leaves (R7). */
@@ -126,7 +131,8 @@ void round_robin_pause(struct turns *turns, nsec until)
 static void round_robin_pass(struct turns *turns)
 {
         nsec late = turns->now - turns->hold_until;
-        nsec from = late >= 0 && late < ON_TIME ? turns->hold_until : turns->now; /* R2 */
+        nsec on_time = is_short_round(turns) ? ON_TIME_SHORT : ON_TIME;
+        nsec from = late >= 0 && late < on_time ? turns->hold_until : turns->now; /* R2 */
         int next = round_robin_after(turns, turns->latest);
 
         if (next == NOBODY) {
@@ -150,7 +156,8 @@ void round_robin_next(struct turns *turns, const struct turns_view *view)
         if (turns->probe.is_running && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
                 turns->probe.is_running = false;
         demand_watch(turns, view);
-        if (!turns->probe.is_running && (turns->holder == NOBODY || turns->now >= turns->hold_until))
+        if (!turns->probe.is_running && (turns->holder == NOBODY || turns->now >= turns->hold_until) &&
+            (turns->holder == NOBODY || !demand_is_open(turns, view)))
                 round_robin_pass(turns);
         if (turns->holder != NOBODY && !turns->probe.is_running)
                 wake_at(turns, turns->hold_until);

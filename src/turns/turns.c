@@ -43,7 +43,7 @@ int turns_new(const struct turns_settings *settings, struct turns **ret)
                 return -ENOMEM;
         turns->settings = *settings;
         turns->policy = turns_policy_in_force(settings);
-        turns->period = turns_period(settings);
+        turns->period = turns->round = turns_period(settings);
         turns->holder = turns->latest = NOBODY;
         *ret = turns;
         return 0;
@@ -116,6 +116,7 @@ static void entities_look(struct turns *turns, const struct turns_view *view)
         demand_allow(turns, view);
         account_update(turns, view);
         cap_update(turns, view);
+        steps_look(turns, view);
 }
 
 void turns_look(struct turns *turns, const struct turns_view *view, struct turns_sign *ret_signs)

@@ -32,7 +32,8 @@
  *      }
  *
  * Promises (tests/unit/turns):
- *      T1  a tenant that wants the device is metered its share, measured over a second, whatever the others do;
+ *      T1  a tenant that wants the device is metered its share, measured over a second, whatever the others do. Rounds
+ *          that are short for a synchronous tenant (steps.c) lose up to 2 % between tenants: then, of what all have;
  *      T2  no tenant is metered more than its cap over any second;
  *      T3  no tenant that wants the device waits longer than three periods;
  *      T4  a share that is not wanted is lent, and is back within a period when it is wanted again;
@@ -149,7 +150,7 @@ enum turns_policy {
 
 struct turns_settings {
         enum turns_policy policy;
-        nsec period; /* of one round of turns; 0: 100 ms, or by the number of tenants (TURNS_POLICY_SLICES) */
+        nsec period; /* of one round of turns, at most; 0: 100 ms, or by the number of tenants (TURNS_POLICY_SLICES) */
 };
 
 struct turns;

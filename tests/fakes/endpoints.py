@@ -15,7 +15,7 @@ import socketserver
 import sys
 
 path, name = sys.argv[1:3]
-STORED = re.compile(r"/v1/(responses|files|batches|conversations)/([a-z]+-[0-9]+)")
+STORED = re.compile(r"/v1/(responses|files|batches|conversations|vector_stores|fine_tuning/jobs|evals)/([a-z]+-[0-9]+)")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -59,7 +59,7 @@ lines=()
 
 # ---- without a gate -------------------------------------------------------------------------------
 before=$(used)
-for name in "${attacks[@]}"; do attack "$name"; done
+for name in "${attacks[@]}"; do attack "$name" timeout -s KILL 40; done
 for ((i = 0; i < 60; i++)); do
         sleep 1
         [ "$(cat "$work"/*.out | grep -cE '^(holding|cannot|setup)')" -lt ${#attacks[@]} ] || break
@@ -83,7 +83,7 @@ for name in "${attacks[@]}"; do
                 continue
         fi
         before=$(used) most=0
-        attack "$name" timeout -s KILL 90 "$sublet" run --json --report "$work/report" --mem ${quota}M --
+        attack "$name" timeout -s KILL 40 "$sublet" run --json --report "$work/report" --mem ${quota}M --
         attacker=$!
         for ((i = 0; i < 400; i++)); do
                 now=$(($(used) - before))

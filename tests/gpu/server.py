@@ -55,15 +55,15 @@ def rank_begin(rank, store):
 def steps_of(torch, rank, model, name):
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-4)
     x = torch.ones(512, 4096, device="cuda", dtype=torch.bfloat16)
-    for i in range(40):
-        if i == 10:
+    for i in range(430):
+        if i == 30:
             torch.cuda.synchronize()
             begin = time.monotonic()
         optimiser.zero_grad()
         model(x).float().mean().backward()
         optimiser.step()
     torch.cuda.synchronize()
-    print(f"{name} rank={rank} ok=1 steps={30 / (time.monotonic() - begin):.1f}", flush=True)
+    print(f"{name} rank={rank} ok=1 steps={400 / (time.monotonic() - begin):.1f}", flush=True)
 
 
 def layers(torch):
@@ -85,7 +85,7 @@ def fsdp(rank, store):
 
 def reduce(rank, store):
     torch, dist = rank_begin(rank, store)
-    for size, rounds in ((1 << 10, 200), (1 << 20, 200), (1 << 26, 40), (1 << 28, 40)):
+    for size, rounds in ((1 << 10, 5000), (1 << 20, 3000), (1 << 26, 300), (1 << 28, 100)):
         x = torch.ones(size, device="cuda")
         for _ in range(5):
             dist.all_reduce(x)

@@ -133,7 +133,7 @@ static void see_heap(struct naive *naive, const struct trace_event *e)
 
         if (u32(e->out, 20) || u32(e->in, 8) != 2)
                 return;
-        if ((u32(e->in, 56) >> 25 & 3) == 0)
+        if ((u32(e->in, 56) >> 25 & 3) == 0 && !(u32(e->in, 52) & 1 << 19)) /* 1 << 19: addresses only */
                 new.memory = new_memory(naive, u64(e->out, 88), u32(e->in, 56));
         (void)hold(naive, new);
 }
@@ -169,6 +169,15 @@ static void see_exports(struct naive *naive, const struct trace_event *e, uint64
                 if (source)
                         (void)hold(naive, (struct holder){ EXPORT, source->memory, .file = file, .index = first + i });
         }
+}
+
+/* The older form, one object. */
+static void see_export(struct naive *naive, const struct trace_event *e, uint64_t file)
+{
+        const struct holder *source = object(naive, u32(e->in, 0), u32(e->pin, 12));
+
+        if (source)
+                (void)hold(naive, (struct holder){ EXPORT, source->memory, .file = file });
 }
 
 static void see_imports(struct naive *naive, const struct trace_event *e, uint64_t file)
@@ -251,7 +260,9 @@ static void see_call(struct naive *naive, const struct trace_event *e, uint64_t 
         case 0x2a:
                 if (u32(e->out, 28))
                         break;
-                if (u32(e->in, 8) == 0x3d0b)
+                if (u32(e->in, 8) == 0x3d05)
+                        see_export(naive, e, file_at(context, (int)u32(e->pin, 16)));
+                else if (u32(e->in, 8) == 0x3d0b)
                         see_exports(naive, e, file_at(context, (int)u32(e->pin, 0)));
                 else if (u32(e->in, 8) == 0x3d0c)
                         see_imports(naive, e, file_at(context, (int)u32(e->pin, 0)));

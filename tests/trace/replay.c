@@ -44,6 +44,7 @@ struct program {
 
 #define H200 "h200"
 #define H200X2 "h200x2" /* two, joined by NVLink */
+#define H100 "h100"     /* programs of other driver capabilities than compute */
 
 static const struct program programs[] = {
 #define REAL(place, name)                                                                                              \
@@ -81,6 +82,12 @@ static const struct program programs[] = {
         REAL(H200X2, "torch"),
         REAL(H200X2, "smi-nvlink"),
         REAL(H200X2, "smi-topo"),
+        REAL(H100, "video-h264"),
+        REAL(H100, "vulkan-images"),
+        REAL(H100, "vulkan-memory"),
+        REAL(H100, "vulkan-export"),
+        REAL(H100, "gles-draw"),
+        REAL(H100, "jpeg"),
 #undef REAL
 };
 
@@ -184,6 +191,8 @@ static bool may_be_refused(const struct told *told)
                 0xc639, /* MIG configuration, likewise */
         };
 
+        if (told->call.kind == RM_IDLE_CHANNELS)
+                return true; /* the driver grants it to root only, who recorded; OpenGL and Vulkan go on without */
         for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
                 if (told->call.kind == RM_ALLOC && told->call.class_or_cmd == classes[i])
                         return true;
@@ -223,7 +232,8 @@ static void play_ioctl(struct world *world, struct process *process)
         told = books_ioctl(&world->books, process->number, event, number, file->node, file_at, process);
         check_told(world, process, &told);
         if (told.verdict.action == GATE_EXPORT)
-                world->last_export = file_at(process, (int)rm_get32(event->pin.data, event->pin.size, 0));
+                world->last_export =
+                        file_at(process, (int)rm_get32(event->pin.data, event->pin.size, gate_params_fd(&told.call)));
         if (told.is_client) {
                 assert_true(file->n_clients < ARRAY_SIZE(file->clients));
                 file->clients[file->n_clients++] = told.client;

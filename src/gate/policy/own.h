@@ -5,7 +5,7 @@
  *
  * A page table covers 2 MiB of addresses: with 4 KiB for small pages, 256 bytes for pages of 64 KiB, none for those of
  * 2 MiB. Those above it cover 512 MiB, 256 GiB and 128 TiB, with 4 KiB each; of the last there are few.
- * Source: tests/gpu/ownmem.sh, H200, 580.159.04.
+ * Source: tests/gpu/ownmem.sh, H100 and H200, 580.159.04.
  */
 #pragma once
 

@@ -79,10 +79,12 @@ static void pause_for(const struct informer *informer, unsigned int *msec)
         nsec until = clock_now() +
                      (*msec / 2 + (unsigned int)(clock_now() / NSEC_PER_USEC) % (*msec / 2 + 1)) * NSEC_PER_MSEC;
         const struct timespec step = { 0, 50 * NSEC_PER_MSEC };
+        unsigned int most = informer->pause_most_msec ? informer->pause_most_msec : PAUSE_MOST_MSEC;
 
-        while (clock_now() < until && !is_ending(informer))
+        /* A list that was asked for meanwhile does not wait for the end of the pause. */
+        while (clock_now() < until && !is_ending(informer) && !atomic_load(&informer->is_stale))
                 (void)nanosleep(&step, NULL);
-        *msec = *msec * 2 < PAUSE_MOST_MSEC ? *msec * 2 : PAUSE_MOST_MSEC;
+        *msec = *msec * 2 < most ? *msec * 2 : most;
 }
 
 static void *informer_run(void *context)

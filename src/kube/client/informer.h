@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A copy of one kind of the API server's objects, kept: LIST in pages, then WATCH from there, for ever
- * (net/http/watch.h). Failures are repeated with growing pauses, up to 30 s, with chance in them.
+ * (net/http/watch.h). Failures are repeated with growing pauses, up to 30 s unless the owner says less, with chance in
+ * them: a part that runs on each node of a large cluster must not keep an API server down that has just come back.
  *
  * Threads: one per informer, its own; the watch's functions are called on it.
  */
@@ -16,6 +17,7 @@ struct informer {
         struct watch watch;
         struct api_settings api;
         void (*fail)(void *context, const char *why); /* for a log; context is the watch's */
+        unsigned int pause_most_msec;                 /* between failures; 0: 30 s */
 
         atomic_uint n_lists, n_streams, n_events;
         atomic_bool is_synced; /* a whole list has been read */

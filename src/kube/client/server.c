@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "kube/client/authority.h"
 #include "net/http/server.h"
 #include "net/socket.h"
 
@@ -27,10 +28,13 @@ struct server {
         struct server_settings settings;
         struct http_server http;
         struct MHD_Daemon *daemon;
-        int fd; /* listening socket */
+        struct MHD_Daemon
+                *old;   /* takes no more connections; ends at the next refresh, when those it had are answered */
+        int fd, old_fd; /* listening socket; its duplicate of `old` */
         struct certificate {
                 char *cert, *key; /* PEM */
                 struct timespec cert_time, key_time;
+                nsec renew_at; /* of the epoch; 0: when the files change only */
         } tls;
 };
 
@@ -158,6 +162,24 @@ static int listen_on(const char *where, unsigned int *ret_port, struct err *err)
         return fd < 0 ? err_set(err, fd, "listening on %s", where + UNIX_PREFIX) : fd;
 }
 
+/* The files are an authority's: a leaf of it takes their place, and the next is made with a third of its life left. */
+static int load_leaf(struct server *server, struct err *err)
+{
+        struct certificate *tls = &server->tls;
+        struct authority_leaf leaf = { 0 };
+        nsec now = clock_realtime();
+        int r = authority_issue(tls->cert, tls->key, server->settings.host, server->settings.life, &leaf, err);
+
+        if (r < 0)
+                return r;
+        free(tls->cert);
+        free(tls->key);
+        tls->cert = leaf.cert;
+        tls->key = leaf.key;
+        tls->renew_at = now + (leaf.ends - now) / 3 * 2;
+        return 0;
+}
+
 static int load(struct server *server, struct err *err)
 {
         int r = 0;
@@ -165,7 +187,19 @@ static int load(struct server *server, struct err *err)
         if (!server->settings.cert_file)
                 return 0;
         r = read_pem(server->settings.cert_file, &server->tls.cert, &server->tls.cert_time, err);
-        return r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
+        r = r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
+        return r < 0 || !server->settings.host ? r : load_leaf(server, err);
+}
+
+static bool is_renewal_due(const struct server *server)
+{
+        struct stat cert, key;
+
+        if (!server->settings.cert_file || stat(server->settings.cert_file, &cert) < 0 ||
+            stat(server->settings.key_file, &key) < 0)
+                return false;
+        return !is_same(&cert.st_mtim, &server->tls.cert_time) || !is_same(&key.st_mtim, &server->tls.key_time) ||
+               (server->tls.renew_at && clock_realtime() >= server->tls.renew_at);
 }
 
 static int guard_open(struct server *server, struct err *err)
@@ -191,7 +225,7 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
 
         if (!server)
                 return err_set(err, -ENOMEM, "the HTTP server");
-        *server = (struct server){ .settings = *settings, .fd = -1 };
+        *server = (struct server){ .settings = *settings, .fd = -1, .old_fd = -1 };
         server->http = (struct http_server){
                 .flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
                          (settings->cert_file ? (unsigned int)MHD_USE_TLS : 0),
@@ -218,10 +252,21 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
         return 0;
 }
 
+/* The socket is closed last: until then libmicrohttpd may still wait for it. */
+static void end_old(struct server *server)
+{
+        if (server->old)
+                MHD_stop_daemon(server->old);
+        server->old = NULL;
+        closep(&server->old_fd);
+        server->old_fd = -1;
+}
+
 struct server *server_free(struct server *server)
 {
         if (!server)
                 return NULL;
+        end_old(server);
         if (server->daemon)
                 MHD_stop_daemon(server->daemon);
         server->http.guard = http_guard_free(server->http.guard);
@@ -231,17 +276,16 @@ struct server *server_free(struct server *server)
         return NULL;
 }
 
-/* The new server listens on the same socket before the old one ends: no connection is refused. */
+/* The new server listens on the same socket before the old one ends, and that ends a period later: no connection is
+ * refused, and none that is being opened or answered is cut. */
 int server_refresh(struct server *server, struct err *err)
 {
         struct MHD_Daemon *daemon = server->daemon;
         struct certificate tls = server->tls;
-        struct stat cert, key;
         int r;
 
-        if (!server->settings.cert_file || stat(server->settings.cert_file, &cert) < 0 ||
-            stat(server->settings.key_file, &key) < 0 ||
-            (is_same(&cert.st_mtim, &server->tls.cert_time) && is_same(&key.st_mtim, &server->tls.key_time)))
+        end_old(server);
+        if (!is_renewal_due(server))
                 return 0;
         server->tls = (struct certificate){ 0 };
         r = load(server, err);
@@ -253,7 +297,8 @@ int server_refresh(struct server *server, struct err *err)
                 server->daemon = daemon;
                 return r;
         }
-        MHD_stop_daemon(daemon);
+        server->old_fd = MHD_quiesce_daemon(daemon);
+        server->old = daemon;
         certificate_free(&tls);
         return 1;
 }

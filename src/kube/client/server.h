@@ -41,6 +41,8 @@ struct server_answer {
 struct server_settings {
         const char *listen;               /* "127.0.0.1:12345", "[::]:443", ":443"; port 0: any. Or "unix:/path" */
         const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
+        const char *host;                 /* then they are an authority, which makes certificates for it; or NULL */
+        nsec life;                        /* of such a certificate */
         size_t bodies; /* limit of all calls together, as text and as values, which net/http/guard.h divides */
         void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
         void *context;
@@ -50,7 +52,8 @@ struct server_settings {
 int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err);
 struct server *server_free(struct server *server); /* waits for calls under way */
 
-/* Loads the certificate again if its files have changed. 1: loaded; 0: unchanged; -errno: the old one stays. */
+/* Loads the certificate again if its files have changed, or makes the next one. 1: loaded; 0: unchanged; -errno: the
+ * old one stays. For each period of server_wait: what the last one replaced ends then. */
 int server_refresh(struct server *server, struct err *err);
 
 /* Until SIGINT or SIGTERM, which server_block_signals must have blocked before any thread started; calls `each` every

@@ -133,6 +133,16 @@ static int job_annotate(struct job *job, const struct object_pod *pod, const str
         return job->annotations ? 0 : err_set(job->err, -ENOMEM, "the decision's annotations");
 }
 
+/* B4. The scheduler has looked at the rest; kubelet looks again at what the pod asks for. */
+static int job_check_node(const struct job *job, const struct object_pod *pod)
+{
+        const struct cluster_node *node = cluster_node(&job->binder->extend->cluster, job->request->node);
+
+        if (!node || !node->is_cordoned || pod->tolerates_cordon)
+                return 0;
+        return err_say(job->err, -EPERM, "node %.100s is cordoned: it takes no new pods", job->request->node);
+}
+
 /* Under the lock: picks devices, which count from now on. */
 static int job_decide(struct job *job, const struct cluster_pod *known)
 {
@@ -143,6 +153,9 @@ static int job_decide(struct job *job, const struct cluster_pod *known)
         int r;
 
         cluster_pod_get(known, &pod);
+        r = job_check_node(job, &pod);
+        if (r < 0)
+                return r;
         if (known->node &&
             cluster_node(&extend->cluster, job->request->node)) { /* decided before: the same answer (B2) */
                 memcpy(placement.device, known->devices, sizeof(placement.device));
@@ -197,7 +210,13 @@ static int job_prepare_with(struct job *job, const struct object_pod *seen)
                 cluster_forget(&job->binder->extend->cluster, job->request->uid);
         if (cluster_put_pod(&job->binder->extend->cluster, seen) < 0)
                 return err_set(job->err, -ENOMEM, "the pod");
-        return seen->n_wants ? job_prepare(job) : 0;
+        if (!seen->n_wants && !seen->node[0])
+                return err_say(job->err, -EPERM, "%s",
+                               seen->problem ?
+                                       seen->problem :
+                                       "the pod asks for no GPU memory: its scheduler binds it (managedResources of "
+                                       "deploy/kubernetes/scheduler.yaml)");
+        return seen->n_wants ? job_prepare(job) : 1;
 }
 
 /* ---- writing it to the API server -------------------------------------------------------------- */

@@ -9,6 +9,8 @@
  *  B2  A repeated call gets the first call's answer (the scheduler does repeat calls). A call for another node than the
  *      one the pod counts on reads the pod before it believes either.
  *  B3  Nothing is written by an extender that does not hold the lease; that is checked before each call (elect.h).
+ *  B4  Only pods that ask for GPU memory are bound, and to no cordoned node: whoever reaches the port gains no more
+ *      than a place that the scheduler could have given.
  *
  * Threads: any number; the lock is not held across a call.
  */

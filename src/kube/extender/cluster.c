@@ -145,6 +145,7 @@ int cluster_put_node(struct cluster *cluster, const struct object_node *from)
         node->uuids = TAKE(uuids);
         node->n_devices = n;
         node->problem = from->problem;
+        node->is_cordoned = from->is_cordoned;
         node->is_known = true;
         node->round = cluster->node_round;
         node_recount(node);
@@ -328,6 +329,7 @@ int cluster_put_pod(struct cluster *cluster, const struct object_pod *from)
                 return -ENOMEM;
         pod->round = cluster->pod_round;
         pod->priority = from->priority;
+        pod->tolerates_cordon = from->tolerates_cordon;
         return from->node[0] ? pod_bind(cluster, pod, from) : 0; /* C2: an unbound pod says nothing about a decision */
 }
 
@@ -362,6 +364,7 @@ void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret)
 {
         struct object_pod to = { .n_wants = pod->n_wants,
                                  .is_together = pod->is_together,
+                                 .tolerates_cordon = pod->tolerates_cordon,
                                  .priority = pod->priority,
                                  .problem = pod->problem };
         const char *name = pod->containers;

@@ -28,7 +28,7 @@ struct cluster_pod {
         bool is_bound;      /* the API server has shown it */
         bool is_binding;    /* a call about it is under way; set by the binder */
         bool is_placed;     /* `devices` is known */
-        bool is_together;
+        bool is_together, tolerates_cordon;
         const char *problem;
         unsigned char n_wants;
         unsigned char devices[PLACEMENT_WANTS];
@@ -46,6 +46,7 @@ struct cluster_node {
         struct cluster_pod *pods;
         unsigned int round;
         bool is_known; /* the API server has shown it; else only pods have named it */
+        bool is_cordoned;
         const char *problem;
         size_t n_devices;
         struct placement_device *devices;

@@ -95,7 +95,8 @@ static json_t *lease_read(struct elect *elect, struct api *api, long *ret_status
         return answer;
 }
 
-static void elect_round(struct elect *elect, struct api *api)
+/* Whether the API server answered. */
+static bool elect_round(struct elect *elect, struct api *api)
 {
         nsec now = clock_now();
         long status;
@@ -113,6 +114,7 @@ static void elect_round(struct elect *elect, struct api *api)
         } else if (status == 200)
                 atomic_store(&elect->held_until, 0);
         json_decref(lease);
+        return status && status < 500;
 }
 
 static bool is_ending(const struct elect *elect)
@@ -129,9 +131,8 @@ static void *elect_run(void *context)
         if (api_new(&elect->api, &api) < 0)
                 return NULL;
         while (!is_ending(elect)) {
-                nsec next = clock_now() + ELECT_RENEW;
+                nsec began = clock_now(), next = began + (elect_round(elect, api) ? ELECT_RENEW : ELECT_RETRY);
 
-                elect_round(elect, api);
                 while (clock_now() < next && !is_ending(elect))
                         (void)nanosleep(&while_, NULL);
         }

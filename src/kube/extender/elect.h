@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #define ELECT_RENEW (2 * NSEC_PER_SEC)
+#define ELECT_RETRY NSEC_PER_SEC /* when no call was answered: the API server may be back at any time */
 #define ELECT_HOLD (10 * NSEC_PER_SEC)
 #define ELECT_LEASE (15 * NSEC_PER_SEC)
 _Static_assert(ELECT_HOLD + API_SECONDS * NSEC_PER_SEC < ELECT_LEASE,

@@ -25,6 +25,7 @@
 #define GPUSHARE "/gpushare-scheduler"
 
 #define BODIES ((size_t)512 << 20) /* a filter call with 5,000 whole nodes takes 330 MiB; below the manifest's limit */
+#define PAUSE_MOST_MSEC 1500       /* of few: ready within 3 s of the API server's return */
 #define REFRESH_EVERY (5 * NSEC_PER_SEC) /* of the certificate */
 
 static const char usage[] =
@@ -385,6 +386,7 @@ static struct extender *extender_new(void)
         e->nodes.watch.drop = e->pods.watch.drop = on_gone;
         e->nodes.watch.end = e->pods.watch.end = on_list_end;
         e->nodes.fail = e->pods.fail = log_line;
+        e->nodes.pause_most_msec = e->pods.pause_most_msec = PAUSE_MOST_MSEC;
         return e;
 }
 

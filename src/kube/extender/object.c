@@ -80,6 +80,27 @@ static int want_of(const json_t *container, const char *name, uint64_t *ret)
         return object_quantity(json, ret) < 0 ? -EINVAL : *ret > 0;
 }
 
+static bool is_zero(const json_t *container, const char *name)
+{
+        uint64_t value = 1;
+        bool is_there = json_object_get(at(container, "resources", "limits"), name) ||
+                        json_object_get(at(container, "resources", "requests"), name);
+
+        return is_there && want_of(container, name, &value) == 0 && value == 0;
+}
+
+/* Why kubelet would never start the container, though nodes have the resource. What it asks for besides counts. */
+static const char *never_starts(const json_t *container)
+{
+        uint64_t count;
+
+        if (is_zero(container, NAME_MEMORY) || is_zero(container, NAME_ALIYUN_MEMORY))
+                return "a container asks for 0 of GPU memory: leave the resource out, or ask for 1 at least";
+        if (want_of(container, NAME_COUNT, &count) || want_of(container, NAME_ALIYUN_COUNT, &count))
+                return "gpu-count says how many devices a node has, nobody can ask for it: ask for " NAME_MEMORY;
+        return NULL;
+}
+
 static const char *read_container(const json_t *container, bytes unit, struct object_pod *pod)
 {
         uint64_t memory = 0, share = 0, aliyun = 0;
@@ -91,7 +112,7 @@ static const char *read_container(const json_t *container, bytes unit, struct ob
         if (has_memory && has_aliyun)
                 return "a container asks in " NAME_MEMORY " and in " NAME_ALIYUN_MEMORY;
         if (!has_memory && !has_aliyun)
-                return has_share ? "a container asks for " NAME_SHARE " without " NAME_MEMORY : NULL;
+                return has_share ? "a container asks for " NAME_SHARE " without " NAME_MEMORY : never_starts(container);
         if (share > 100)
                 return "a container asks for more than 100 % of a device's time";
         if (pod->n_wants == PLACEMENT_WANTS)
@@ -101,7 +122,7 @@ static const char *read_container(const json_t *container, bytes unit, struct ob
         pod->is_together |= has_aliyun > 0;
         pod->wants[pod->n_wants++] =
                 (struct placement_want){ (memory + aliyun) * unit, (unsigned int)share * (PLACEMENT_WHOLE / 100) };
-        return NULL;
+        return never_starts(container);
 }
 
 static const char *read_containers(const json_t *spec, bytes unit, struct object_pod *pod)
@@ -159,6 +180,23 @@ static void read_placement(const json_t *annotations, struct object_pod *pod)
                 pod->n_wants && ((ours && read_allocation(ours, pod)) || (!ours && theirs && read_index(theirs, pod)));
 }
 
+/* As DaemonSets do: every taint, or that of a cordoned node. An effect that is named is NoSchedule's here, too. */
+static bool does_tolerate_cordon(const json_t *spec)
+{
+        const json_t *toleration;
+        size_t i;
+
+        json_array_foreach (json_object_get(spec, "tolerations"), i, toleration) {
+                const char *key = json_string_value(json_object_get(toleration, "key")),
+                           *effect = json_string_value(json_object_get(toleration, "effect"));
+
+                if ((!key || !*key || !strcmp(key, "node.kubernetes.io/unschedulable")) &&
+                    (!effect || !*effect || !strcmp(effect, "NoSchedule")))
+                        return true;
+        }
+        return false;
+}
+
 int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
 {
         const json_t *metadata = json_object_get(json, "metadata"), *spec = json_object_get(json, "spec");
@@ -174,6 +212,7 @@ int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
         (void)text_of(json_object_get(spec, "nodeName"), pod.node, sizeof(pod.node));
         pod.priority = priority > INT32_MAX ? INT32_MAX : priority < INT32_MIN ? INT32_MIN : (int)priority;
         pod.is_over = phase && (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"));
+        pod.tolerates_cordon = does_tolerate_cordon(spec);
         pod.problem = read_containers(spec, unit, &pod);
         read_placement(json_object_get(metadata, "annotations"), &pod);
         *ret = pod;
@@ -231,6 +270,7 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
 
         if (!text_of(json_object_get(metadata, "name"), node.name, sizeof(node.name)))
                 return -EINVAL;
+        node.is_cordoned = json_is_true(at(json, "spec", "unschedulable"));
         if (devices)
                 node.problem = read_devices(devices, unit, &node);
         else

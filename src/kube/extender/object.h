@@ -29,11 +29,13 @@ struct object_pod {
         bool is_together;                               /* asks by gpushare's names: all on one device */
         bool is_placed;                                 /* an annotation names its devices */
         unsigned char devices[PLACEMENT_WANTS];
-        const char *problem; /* static text: why no node can take it; or NULL */
+        bool tolerates_cordon; /* may be put on a node that takes no new pods */
+        const char *problem;   /* static text: why no node can take it; or NULL */
 };
 
 struct object_node {
         char name[OBJECT_NAME];
+        bool is_cordoned; /* kubectl cordon, drain */
         size_t n_devices;
         struct placement_device devices[PLACEMENT_DEVICES];
         char uuids[PLACEMENT_DEVICES][OBJECT_UUID];

@@ -57,7 +57,8 @@ static bool is_our_variable(const char *name)
 
 static bool asks(const json_t *container)
 {
-        static const char *const names[] = { NAME_MEMORY, NAME_SHARE, NAME_ALIYUN_MEMORY };
+        static const char *const names[] = { NAME_MEMORY, NAME_SHARE, NAME_ALIYUN_MEMORY, NAME_COUNT,
+                                             NAME_ALIYUN_COUNT };
         const json_t *resources = json_object_get(container, "resources");
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -361,9 +362,8 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
                 return false;
         }
         if (is_update && !text_at(request, "subResource"))
-                return true; /* resources and security of an existing pod are immutable */
-        named = json_copy(
-                (json_t *)(uintptr_t)pod); /* at creation it may have neither a name (generateName) nor a uid */
+                return true;                         /* resources and security of an existing pod are immutable */
+        named = json_copy((json_t *)(uintptr_t)pod); /* at creation it may lack a name (generateName) and a uid */
         (void)json_object_set_new(named, "metadata", json_copy(json_object_get(pod, "metadata")));
         (void)json_object_update_new(json_object_get(named, "metadata"),
                                      json_pack("{s:s,s:s}", "name", "new", "uid", "new"));

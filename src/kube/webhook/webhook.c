@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BODIES ((size_t)256 << 20)       /* below the manifest's memory limit */
+#define LIFE (30 * 86400 * NSEC_PER_SEC) /* of a certificate that it makes; it is renewed after two thirds */
 #define REFRESH_EVERY (2 * NSEC_PER_SEC) /* of the certificate */
 
 static const char usage[] =
@@ -23,7 +24,8 @@ static const char usage[] =
 struct webhook {
         struct review_settings review;
         struct server *server;
-        const char *listen, *cert, *key;
+        const char *listen, *cert, *key, *host;
+        nsec life; /* of a certificate for `host` */
         bool is_plain;
 };
 
@@ -65,6 +67,8 @@ static int webhook_run(struct webhook *webhook)
         const struct server_settings settings = { .listen = webhook->listen,
                                                   .cert_file = webhook->cert,
                                                   .key_file = webhook->key,
+                                                  .host = webhook->host,
+                                                  .life = webhook->life,
                                                   .bodies = BODIES,
                                                   .handle = webhook_handle,
                                                   .context = webhook };
@@ -89,11 +93,14 @@ static int webhook_run(struct webhook *webhook)
 
 int webhook_main(int argc, char **argv)
 {
-        struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet" };
+        struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet", .life = LIFE };
         const struct flag flags[] = {
                 { "listen", 0, flag_text, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
                 { "cert", 0, flag_text, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },
                 { "key", 0, flag_text, &webhook.key, "FILE", "its private key", NULL },
+                { "host", 0, flag_text, &webhook.host, "NAME",
+                  "--cert and --key are an authority: make certificates for NAME from it, and renew them", NULL },
+                { "life", 0, flag_span, &webhook.life, "TIME", "of such a certificate; default 30d", NULL },
                 { "plain", 0, flag_is, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS", NULL },
                 { "scheduler", 0, flag_text, &webhook.review.scheduler, "NAME", "schedulerName for pods that rent",
                   "SUBLET_SCHEDULER" },

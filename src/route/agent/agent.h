@@ -5,6 +5,7 @@
  *      agent.c     set-up, the loop, the file, signals
  *      replicas.c  the list of replicas;  names.c  their names' addresses
  *      process.c   nginx: start, adopt, reload, end; the request log;  orphans.c  what a killed nginx left
+ *      ports.c     which ports are taken
  *      sync.c      the module's API: reads its state, sends it what changed
  *      health.c    health, models and metrics of each replica
  *      sleep.c     waking and putting to sleep
@@ -102,6 +103,9 @@ int process_spawn(char *const argv[], char *const env[], pid_t *ret);
 /* orphans.c */
 #define NGINX "/usr/sbin/nginx"
 size_t orphans_quit(const struct agent *agent); /* how many there were */
+
+/* ports.c */
+int ports_check(const struct settings *settings, struct err *err); /* -EADDRINUSE: names one that is taken */
 
 /* names.c */
 void names_set(struct agent *agent, struct fleet_replica *replica); /* its address is another */

@@ -111,9 +111,15 @@ static json_t *models_json(const struct settings_models *models)
         return list;
 }
 
+/* What the daemon grants it now, or what the configuration says; 0: not known. */
+static unsigned int share_of(const struct fleet_replica *replica)
+{
+        return replica->is_tenant && replica->share ? replica->share : replica->config.share;
+}
+
 static json_int_t rate_of(const struct fleet_replica *replica)
 {
-        unsigned int share = replica->is_tenant && replica->share ? replica->share : replica->config.share;
+        unsigned int share = share_of(replica);
 
         return (json_int_t)(replica->config.rate * (share ? share : WHOLE) / WHOLE);
 }
@@ -126,9 +132,9 @@ json_t *fleet_config(const struct fleet_replica *replica)
         uint32_t tokens = replica->config.kv_tokens ? replica->config.kv_tokens : scrape_kv_tokens(engine);
         bool can_wake = replica->config.wake.kind != WAKE_NONE;
 
-        return json_pack("{ss so ss sI sI sI sI sI sI sb}", "address", replica->numeric, "models",
+        return json_pack("{ss so ss sI si sI sI sI sI sI sb}", "address", replica->numeric, "models",
                          models_json(replica->config.models.n ? &replica->config.models : &replica->found), "state",
-                         fleet_state(replica), "rate", rate_of(replica), "capacity",
+                         fleet_state(replica), "rate", rate_of(replica), "share", (int)share_of(replica), "capacity",
                          (json_int_t)replica->config.capacity, "kv_tokens", (json_int_t)tokens, "kv_permille",
                          (json_int_t)(kv > WHOLE ? WHOLE : kv), "waiting",
                          (json_int_t)(replica->has_engine ? scrape_waiting(engine) : 0), "wake_ms",

@@ -217,9 +217,11 @@ int process_start(struct agent *agent, struct err *err)
         bool is_new;
         int r = install_conf(agent, &is_new, err);
 
-        if (r < 0 || agent->options->is_check)
+        if (r < 0)
                 return r;
         agent->nginx = find_running(agent);
+        if (agent->options->is_check)
+                return agent->nginx ? 0 : ports_check(agent->settings, err); /* its own are no reason against a file */
         if (!agent->nginx) {
                 (void)orphans_quit(agent);
                 return nginx_start(agent, err);
@@ -247,6 +249,7 @@ int process_reload(struct agent *agent, struct err *err)
 
 void process_ended(struct agent *agent, int status)
 {
+        struct err err = { 0 };
         nsec pause = NSEC_PER_SEC / 10 << (agent->n_starts < 6 ? agent->n_starts : 6);
 
         if (agent->nginx > 1) /* a killed master leaves workers that hold the ports; they finish their requests */
@@ -262,6 +265,8 @@ void process_ended(struct agent *agent, int status)
         agent->start_at = agent->now + pause;
         agent_log(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && ports_check(agent->settings, &err) < 0)
+                agent_log(agent, "%s", err.text);
 }
 
 void process_end(struct agent *agent, bool is_now)

@@ -84,6 +84,7 @@ static int read_presets(struct settings_cursor *cursor, enum table table, void *
 static int read_object(struct settings_cursor *cursor, const json_t *object, enum table table, void *to,
                        enum table more, void *to_more)
 {
+        size_t before = cursor->line;
         const char *key;
         json_t *value;
 
@@ -94,6 +95,7 @@ static int read_object(struct settings_cursor *cursor, const json_t *object, enu
                 int r = 0;
 
                 cursor->key = key;
+                cursor->line = conf_line_of(cursor->lines, key);
                 if (row || other)
                         r = row_read(row ? row : other, cursor, value, row ? to : to_more);
                 else if (table != TABLE_TOP || !is_section(key))
@@ -102,6 +104,7 @@ static int read_object(struct settings_cursor *cursor, const json_t *object, enu
                         return r;
         }
         cursor->key = NULL;
+        cursor->line = before;
         return 0;
 }
 
@@ -119,7 +122,17 @@ static bool is_address(const char *text)
 {
         const char *colon = strrchr(text, ':');
 
-        return !strncmp(text, "unix:/", 6) ? strlen(text) < 108 : colon && colon != text && settings_is_port(colon + 1);
+        if (!strncmp(text, "unix:/", 6))
+                return strlen(text) < 108;
+        return colon && colon != text && settings_is_port(colon + 1) && !strpbrk(text, "/?@");
+}
+
+static const char *address_wanted(const char *text)
+{
+        if (!strncmp(text, "https://", 8))
+                return "there is no TLS to replicas: give HOST:PORT of a plain one, or of a TLS proxy beside this "
+                       "router";
+        return "expected an address: HOST:PORT or unix:/PATH";
 }
 
 static int read_replica(struct settings_cursor *cursor, const json_t *item, struct settings *settings)
@@ -133,8 +146,11 @@ static int read_replica(struct settings_cursor *cursor, const json_t *item, stru
         if (!*replica->name)
                 return settings_refuse(cursor, "each replica needs a name");
         (void)snprintf(cursor->where, sizeof(cursor->where), "replica '%s': ", replica->name);
-        if (!is_address(replica->address))
-                return settings_refuse(cursor, "expected an address: HOST:PORT or unix:/PATH");
+        if (!is_address(replica->address)) {
+                if (json_object_get(item, "address"))
+                        cursor->line = conf_line_of_key(cursor->lines, item, "address");
+                return settings_refuse(cursor, address_wanted(replica->address));
+        }
         for (size_t i = 0; i < settings->n_replicas; i++)
                 if (!strcmp(settings->replicas[i].name, replica->name))
                         return settings_refuse(cursor, "another replica has this name");
@@ -180,42 +196,58 @@ static int read_each(struct settings_cursor *cursor, const json_t *file, const c
                      int (*read)(struct settings_cursor *cursor, const json_t *item, struct settings *settings))
 {
         const json_t *list = json_object_get(file, key);
+        char wanted[64];
         int r = 0;
 
         cursor->where[0] = '\0';
         cursor->key = key;
-        if (list && (!json_is_array(list) || json_array_size(list) > most))
-                return err_say(cursor->err, -EINVAL, "%s: %s: expected a list of at most %zu", cursor->file, key, most);
+        cursor->line = conf_line_of_key(cursor->lines, file, key);
+        if (list && (!json_is_array(list) || json_array_size(list) > most)) {
+                (void)snprintf(wanted, sizeof(wanted), "expected a list of at most %zu", most);
+                return settings_refuse(cursor, wanted);
+        }
         for (size_t i = 0; i < json_array_size(list) && r == 0; i++) {
                 (void)snprintf(cursor->where, sizeof(cursor->where), "%s, number %zu: ", key, i + 1);
                 cursor->key = NULL;
+                cursor->line = conf_line_of(cursor->lines, json_array_get(list, i));
                 r = read(cursor, json_array_get(list, i), settings);
         }
         return r;
 }
 
-static int check_settings(struct settings_cursor *cursor, const struct settings *settings)
+static int refuse_at(struct settings_cursor *cursor, const json_t *file, const char *key, const char *wanted)
+{
+        cursor->line = conf_line_of_key(cursor->lines, file, key);
+        return settings_refuse(cursor, wanted);
+}
+
+static int check_settings(struct settings_cursor *cursor, const json_t *file, const struct settings *settings)
 {
         cursor->where[0] = '\0';
         cursor->key = NULL;
         if (!pick_policy_find(settings->policy))
-                return settings_refuse(cursor, "policy: there is no policy of this name (docs/router-policy.md)");
+                return refuse_at(cursor, file, "policy",
+                                 "policy: there is no policy of this name (docs/router-policy.md)");
         if (!*settings->certificate != !*settings->certificate_key)
-                return settings_refuse(cursor, "certificate and certificate_key must be given together");
+                return refuse_at(cursor, file, *settings->certificate ? "certificate" : "certificate_key",
+                                 "certificate and certificate_key must be given together");
         if (settings->zone < 8 * MIB)
-                return settings_refuse(cursor, "zone: must be at least 8M");
+                return refuse_at(cursor, file, "zone", "zone: must be at least 8M");
         if (settings->health_every < 10 * NSEC_PER_MSEC || settings->health_timeout < 10 * NSEC_PER_MSEC)
-                return settings_refuse(cursor, "health_every and health_timeout: must be at least 10ms");
+                return refuse_at(cursor, file,
+                                 settings->health_every < 10 * NSEC_PER_MSEC ? "health_every" : "health_timeout",
+                                 "health_every and health_timeout: must be at least 10ms");
         if (*settings->health != '/' && strcmp(settings->health, "off"))
-                return settings_refuse(cursor, "health: expected a path such as /health, or off");
+                return refuse_at(cursor, file, "health", "health: expected a path such as /health, or off");
         if (!settings->listen.n && !*settings->certificate)
-                return settings_refuse(cursor, "listen: no client could connect");
+                return refuse_at(cursor, file, "listen", "listen: no client could connect");
         return 0;
 }
 
-int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err)
+int route_settings_parse(const char *name, const json_t *file, const struct conf_lines *lines, struct settings *ret,
+                         struct err *err)
 {
-        struct settings_cursor cursor = { .file = name, .err = err };
+        struct settings_cursor cursor = { .file = name, .lines = lines, .err = err };
         const json_t *defaults = json_object_get(file, "defaults");
         int r;
 
@@ -225,24 +257,30 @@ int route_settings_parse(const char *name, const json_t *file, struct settings *
             (r = read_object(&cursor, file, TABLE_TOP, ret, TABLE_TOP, NULL)) < 0)
                 return r;
         (void)snprintf(cursor.where, sizeof(cursor.where), "defaults: ");
+        cursor.line = conf_line_of_key(lines, file, "defaults");
         if (defaults && (r = read_object(&cursor, defaults, TABLE_REPLICA, &ret->defaults, TABLE_REPLICA, NULL)) < 0)
                 return r;
         if ((r = read_each(&cursor, file, "replicas", SETTINGS_REPLICAS, ret, read_replica)) < 0 ||
             (r = read_each(&cursor, file, "keys", SETTINGS_KEYS, ret, read_api_key)) < 0 ||
             (r = read_each(&cursor, file, "kubernetes", SETTINGS_SERVICES, ret, read_service)) < 0)
                 return r;
-        return check_settings(&cursor, ret);
+        return check_settings(&cursor, file, ret);
 }
 
 int route_settings_read(const char *path, struct settings **ret, struct err *err)
 {
         _cleanup_(json_decrefp) json_t *file = NULL;
         _cleanup_(freep) struct settings *settings = malloc(sizeof(*settings));
+        struct conf_lines lines = { 0 };
         int r;
 
         if (!settings)
                 return err_set(err, -ENOMEM, "reading %s", path);
-        if ((r = conf_read(path, &file, err)) < 0 || (r = route_settings_parse(path, file, settings, err)) < 0)
+        r = conf_read(path, &file, &lines, err);
+        if (r == 0)
+                r = route_settings_parse(path, file, &lines, settings, err);
+        conf_lines_done(&lines);
+        if (r < 0)
                 return r;
         *ret = TAKE(settings);
         return 0;

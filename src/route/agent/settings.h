@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct conf_lines;
 struct err;
 
 enum {
@@ -105,8 +106,9 @@ struct settings {
         struct settings_service services[SETTINGS_SERVICES];
 };
 
-/* name is for messages. 0; -EINVAL with the complaint in err. */
-int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err);
+/* name and lines (NULL: not known) are for messages. 0; -EINVAL with the complaint in err. */
+int route_settings_parse(const char *name, const json_t *file, const struct conf_lines *lines, struct settings *ret,
+                         struct err *err);
 
 /* From a file; also -errno. *ret is the caller's (free). */
 int route_settings_read(const char *path, struct settings **ret, struct err *err);

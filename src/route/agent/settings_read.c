@@ -14,7 +14,11 @@ enum {
 
 int settings_refuse(const struct settings_cursor *cursor, const char *wanted)
 {
-        return err_say(cursor->err, -EINVAL, "%s: %s%s%s%s", cursor->file, cursor->where,
+        char line[24] = "";
+
+        if (cursor->line)
+                (void)snprintf(line, sizeof(line), ":%zu", cursor->line);
+        return err_say(cursor->err, -EINVAL, "%s%s: %s%s%s%s", cursor->file, line, cursor->where,
                        cursor->key ? cursor->key : "", cursor->key ? ": " : "", wanted);
 }
 

@@ -12,6 +12,8 @@
 /* The position in the file, for complaints. */
 struct settings_cursor {
         const char *file;
+        const struct conf_lines *lines; /* NULL: not known */
+        size_t line;                    /* 0: not known */
         char where[SETTINGS_NAME + 24]; /* "replica 'chat-1': " */
         const char *key;                /* NULL: none */
         struct err *err;

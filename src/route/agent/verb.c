@@ -78,7 +78,10 @@ static int run_command_line(struct options *options, int argc, char **argv, stru
         if ((r = need(n, 1, err)) < 0)
                 return r;
         options->agent.config = first;
-        return agent_run(&options->agent, err);
+        r = agent_run(&options->agent, err);
+        if (r == 0 && options->agent.is_check)
+                (void)printf("%s: ok\n", first);
+        return r;
 }
 
 int route_main(int argc, char **argv)

@@ -48,20 +48,20 @@ static json_t *replica_json(const struct pool *pool, int i)
         if (!pool_read(pool, i, &config))
                 return NULL;
         is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
-        return json_pack("{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name,
-                         "address", config.address, "models", models_json(&config), "state",
-                         is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate,
-                         "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens, "kv_permille",
-                         (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
-                         "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
-                         (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now),
-                         "rate_now", rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent",
-                         (json_int_t)r->sent, "failed", (json_int_t)r->failed, "cached_blocks",
-                         (json_int_t)index_count(pool->index, (unsigned int)i), "failures", (int)r->failures,
-                         "down_for",
-                         is_tripped                ? "failures" :
-                         config.state == PICK_DOWN ? "agent" :
-                                                     "");
+        return json_pack(
+                "{ss ss so ss sI si si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
+                config.address, "models", models_json(&config), "state",
+                is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate, "share",
+                (int)config.share, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens, "kv_permille",
+                (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms, "hold",
+                config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
+                rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
+                "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
+                "failures", (int)r->failures, "down_for",
+                is_tripped                ? "failures" :
+                config.state == PICK_DOWN ? "agent" :
+                                            "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -115,6 +115,7 @@ static const char *set_numbers(json_t *body, struct pool_config *config)
         why = why ? why : set_number(body, "kv_permille", &config->kv_permille);
         why = why ? why : set_number(body, "waiting", &config->waiting);
         why = why ? why : set_number(body, "wake_ms", &config->wake_ms);
+        why = why ? why : set_number(body, "share", &config->share);
         if (why)
                 return why;
         if (rate && (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e15)))

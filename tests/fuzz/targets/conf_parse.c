@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         struct err err = { 0 };
         json_t *value = NULL;
 
-        if (conf_parse("x", (const char *)data, size, &value, &err) < 0) {
+        if (conf_parse("x", (const char *)data, size, &value, NULL, &err) < 0) {
                 if (value || !strchr(err.text, ':'))
                         abort();
                 return 0;

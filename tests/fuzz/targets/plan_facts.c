@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         static struct plan plan;
         struct err err = { 0 };
         json_t *file = NULL;
-        int r = conf_parse("x", (const char *)data, size, &file, &err);
+        int r = conf_parse("x", (const char *)data, size, &file, NULL, &err);
 
         plan = (struct plan){ .services = services, .n_services = 3, .n_devices = 2, .facts = plan_facts };
         if (r == 0)

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         json_t *file = NULL;
         size_t wanted = 0, placed = 0;
 
-        if (conf_parse("x", (const char *)data, size, &file, &err) < 0)
+        if (conf_parse("x", (const char *)data, size, &file, NULL, &err) < 0)
                 return 0;
         if (plan_read("x", file, &input, &err) < 0) {
                 require(err.text[0] != '\0');

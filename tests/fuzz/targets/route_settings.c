@@ -38,14 +38,17 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
         static struct settings settings;
         struct err err = { 0 };
+        struct conf_lines lines = { 0 };
         json_t *file = NULL;
 
-        if (conf_parse("x", (const char *)data, size, &file, &err) < 0)
-                return 0;
-        if (route_settings_parse("x", file, &settings, &err) == 0)
+        if (conf_parse("x", (const char *)data, size, &file, &lines, &err) < 0)
+                goto end;
+        if (route_settings_parse("x", file, &lines, &settings, &err) == 0)
                 check_conf(&settings);
-        else if (strncmp(err.text, "x: ", 3) != 0)
+        else if (strncmp(err.text, "x:", 2) != 0)
                 abort();
         json_decref(file);
+end:
+        conf_lines_done(&lines);
         return 0;
 }

@@ -80,15 +80,16 @@ happened() {
 
 @test "a request that is withdrawn gives its lease back" {
         daemon_start
-        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" "$(cat "$machine_dir/id")" << 'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(sys.argv[1])
-s.send(json.dumps({"v": 1, "type": "lease", "tenant": "brief", "named": True, "mem": "64G", "command": "x"}).encode())
+s.send(json.dumps({"v": 1, "type": "lease", "tenant": "brief", "named": True, "mem": "64G", "command": "x",
+                   "machine": sys.argv[2]}).encode())
 assert json.loads(s.recv(65536))["type"] == "granted"
 t = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 t.connect(sys.argv[1])
-t.send(json.dumps({"v": 1, "type": "lease", "mem": "1G", "command": "x"}).encode())
+t.send(json.dumps({"v": 1, "type": "lease", "mem": "1G", "command": "x", "machine": sys.argv[2]}).encode())
 answer = json.loads(t.recv(65536))
 assert answer["type"] == "refused" and answer["code"] == "ENOSPC", answer
 END
@@ -117,12 +118,13 @@ END
 
 @test "a descriptor that is no listener starts no shim" {
         daemon_start
-        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" "$(cat "$machine_dir/id")" << 'END'
 import json, os, select, socket, sys
 for i in range(50):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         s.connect(sys.argv[1])
-        s.send(json.dumps({"v": 1, "type": "lease", "tenant": "x", "named": True, "mem": "1G", "command": "x"}).encode())
+        s.send(json.dumps({"v": 1, "type": "lease", "tenant": "x", "named": True, "mem": "1G", "command": "x",
+                           "machine": sys.argv[2]}).encode())
         assert json.loads(s.recv(65536))["type"] == "granted"
         socket.send_fds(s, [b'{"v":1,"type":"listener"}'], [(s.fileno(), 0, select.epoll().fileno(), os.memfd_create("x"))[i % 4]])
         answer = json.loads(s.recv(65536))

@@ -114,8 +114,61 @@ END
         done
 }
 
-@test "the certificate is one that the webhook serves and the API server would trust" {
+@test "the configurations trust the authority of the Secret, and an old one too where they are told to" {
         "$root/deploy/kubernetes/certificate" > "$BATS_TEST_TMPDIR/out"
-        sed -n 's/^data: {tls.crt: \([^,]*\),.*/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d | openssl x509 -noout -checkhost webhook.sublet.svc | grep -q 'does match'
-        [ "$(grep -c 'caBundle:' "$BATS_TEST_TMPDIR/out")" -eq 2 ]
+        sed -n 's/^data: {tls.crt: \([^,]*\),.*/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d > "$BATS_TEST_TMPDIR/old"
+        openssl verify -CAfile "$BATS_TEST_TMPDIR/old" -check_ss_sig "$BATS_TEST_TMPDIR/old"
+        openssl x509 -in "$BATS_TEST_TMPDIR/old" -noout -text | grep -q 'CA:TRUE, pathlen:0'
+        openssl x509 -in "$BATS_TEST_TMPDIR/old" -noout -checkend $((3600 * 24 * 3640))
+        [ "$(sed -n 's/.*caBundle: \([^}]*\)}/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d | grep -c BEGIN)" -eq 2 ]
+        "$root/deploy/kubernetes/certificate" --also "$BATS_TEST_TMPDIR/old" > "$BATS_TEST_TMPDIR/both"
+        sed -n 's/.*caBundle: \([^}]*\)}/\1/p' "$BATS_TEST_TMPDIR/both" | head -1 | base64 -d > "$BATS_TEST_TMPDIR/bundle"
+        [ "$(grep -c BEGIN "$BATS_TEST_TMPDIR/bundle")" -eq 2 ]
+        openssl verify -CAfile "$BATS_TEST_TMPDIR/bundle" "$BATS_TEST_TMPDIR/old"
+        run -2 "$root/deploy/kubernetes/certificate" --also "$BATS_TEST_TMPDIR/nothing"
+        [[ $output == *"--also wants a file"* ]]
+}
+
+@test "the API server asks about pods that rent, name our class or carry our annotations, and about no others" {
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        "$root/deploy/kubernetes/certificate" > "$BATS_TEST_TMPDIR/out"
+        /usr/bin/python3 "$root/tests/fakes/conditions.py" "$BATS_TEST_TMPDIR/out"
+}
+
+@test "in a cluster that knows no conditions a webhook that is away stops pods only where that was asked for" {
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        "$root/deploy/kubernetes/certificate" --before-1.28 > "$BATS_TEST_TMPDIR/out"
+        /usr/bin/python3 - "$BATS_TEST_TMPDIR/out" << 'END'
+import sys, yaml
+for one in yaml.safe_load_all(open(sys.argv[1])):
+    for webhook in one.get('webhooks', []):
+        assert 'matchConditions' not in webhook
+        found = {e['key']: (e['operator'], e['values']) for e in webhook['namespaceSelector']['matchExpressions']}
+        assert found['kubernetes.io/metadata.name'] == ('NotIn', ['kube-system', 'sublet'])
+        assert found['sublet.dev/webhook'] == ('In' if webhook['failurePolicy'] == 'Fail' else 'NotIn', ['required'])
+    assert 'webhooks' not in one or sorted(w['failurePolicy'] for w in one['webhooks']) == ['Fail', 'Ignore']
+END
+}
+
+@test "uninstalling takes the webhook's configurations away first, and is refused while pods rent" {
+        bin=$BATS_TEST_TMPDIR/bin
+        mkdir -p "$bin"
+        cat > "$bin/kubectl" << 'END'
+#!/bin/sh
+printf '%s\n' "$*" >> "$KUBECTL_LOG"
+case "$*" in "get pods"*) printf '%s' "$KUBECTL_PODS" ;; esac
+END
+        chmod +x "$bin/kubectl"
+        export KUBECTL_LOG=$BATS_TEST_TMPDIR/log KUBECTL_PODS='default/one sublet
+default/two gvisor
+'
+        PATH=$bin:$PATH run -1 "$root/deploy/kubernetes/uninstall"
+        [[ $output == *"1 pod rents"*"--with-pods"*"default/one"* ]]
+        run ! grep -q delete "$KUBECTL_LOG"
+        : > "$KUBECTL_LOG"
+        PATH=$bin:$PATH run -0 "$root/deploy/kubernetes/uninstall" --with-pods
+        [ "$(grep -c . "$KUBECTL_LOG")" -eq 4 ]
+        [[ $(sed -n 2p "$KUBECTL_LOG") == "delete --ignore-not-found mutatingwebhookconfiguration,validatingwebhookconfiguration sublet" ]]
+        [[ $(sed -n 3p "$KUBECTL_LOG") == "delete --ignore-not-found -n default pod one" ]]
+        [[ $(sed -n 4p "$KUBECTL_LOG") == "delete --ignore-not-found -k "* ]]
 }

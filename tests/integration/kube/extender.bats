@@ -176,6 +176,33 @@ is_used() { [ "$(used "$1" "$2")" = "$3" ]; }
         [ "$(bind x a n1)" = '{"Error":""}' ]
 }
 
+@test "the extender is ready within 3 s of the API server's return, however long that was away" {
+        put "$(node n1 10 1)" "$(pod a 6)"
+        extender x --lease sublet/extender && within ready x
+        api '/fake/fault?kind=500&path=/api&n=1000000' -d '' && api /fake/cut -d '' && api /fake/forget -d ''
+        sleep 14 # the time itself is tested: pauses have grown, and the lease is no longer held
+        run ! ready x
+        api '/fake/fault?kind=500&path=/api&n=0' -d ''
+        back=$(date +%s%N)
+        within ready x
+        took=$((($(date +%s%N) - back) / 1000000))
+        echo "ready after $took ms"
+        [ "$took" -lt 3000 ] || [ "${SUBLET_SANITIZER:-none}" != none ]
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+}
+
+@test "who reaches the port binds no pod to a cordoned node, and none that does not rent" {
+        put "$(node n1 10 1 | jq -c '.spec.unschedulable = true')" "$(node n2 10 1)" "$(pod a 6)" \
+                "$(pod b 1 | jq -c 'del(.spec.containers[0].resources)')" \
+                "$(pod c 4 | jq -c '.spec.tolerations = [{"key":"node.kubernetes.io/unschedulable","operator":"Exists"}]')"
+        extender x && within ready x
+        [[ $(bind x a n1) == *"node n1 is cordoned"* ]]
+        [ "$(bind x c n1)" = '{"Error":""}' ]
+        [ "$(bind x a n2)" = '{"Error":""}' ]
+        [[ $(bind x b n2) == *"asks for no GPU memory"* ]]
+        [ "$(api /api/v1/namespaces/default/pods/b | jq -r .spec.nodeName)" = null ]
+}
+
 @test "an extender that begins anew knows what was given" {
         put "$(node n1 10 1)" "$(pod a 6)" "$(pod b 6)"
         extender x && within ready x

@@ -109,6 +109,9 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-mem":"8","sublet.dev\/gpu-share":"101"/')") == *"more than 100 %"* ]]
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem/gpu-share/')") == *"without sublet.dev/gpu-mem"* ]]
         [[ $(verdict "$(pod "$good" "$class" | sed 's/"8"/"8.5"/')") == *"not a whole number"* ]]
+        [[ $(verdict "$(pod "$good" "$class" | sed 's/"8"/"0"/')") == "false a container asks for 0 of GPU memory"* ]]
+        [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-count":"1"/')") == "false gpu-count says how many"* ]]
+        [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-mem":"8","sublet.dev\/gpu-count":"1"/')") == "false gpu-count says how many"* ]]
 }
 
 @test "nobody but the scheduler says on which node a pod that rents is" {
@@ -136,6 +139,55 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         done
         [[ $(openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null) == *"CN = second"* ]]
         [ "$(verdict "$(pod "$good" "$class")")" = "true " ]
+}
+
+# authority NAME: a new one, in $dir/NAME, and to the webhook's files, as a Secret is replaced
+authority() {
+        "$BATS_TEST_DIRNAME/../../../deploy/kubernetes/certificate" > "$dir/yaml"
+        sed -n 's/^data: {tls.crt: \([^,]*\), tls.key: .*/\1/p' "$dir/yaml" | base64 -d > "$dir/$1"
+        sed -n 's/^data: .* tls.key: \([^}]*\)}/\1/p' "$dir/yaml" | base64 -d > "$dir/key.new"
+        cp "$dir/$1" "$dir/cert.new"
+        mv "$dir/key.new" "$dir/key" && mv "$dir/cert.new" "$dir/cert"
+}
+trusts() { # BUNDLE: a new connection, which verifies name and time, as the API server's
+        curl -sSf --max-time 10 --cacert "$dir/$1" --resolve "webhook.sublet.svc:$port:127.0.0.1" -o /dev/null "https://webhook.sublet.svc:$port/healthz"
+}
+leaf() { openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null | openssl x509 -noout -serial; }
+
+@test "from its own authority it makes its certificates and renews them, and no caller is refused meanwhile" {
+        kill "$webhook" && wait "$webhook" || true
+        authority old
+        "$sublet" webhook --listen "127.0.0.1:$port" --cert "$dir/cert" --key "$dir/key" --host webhook.sublet.svc --life 9s \
+                3>&- 2> "$dir/log" &
+        webhook=$!
+        for _ in $(seq 400); do grep -q port "$dir/log" && break; sleep 0.05; done
+        first=$(leaf) seen=1 last=$first
+        for _ in $(seq 200); do # three leaves, of which each would be over long before the last
+                trusts old
+                now=$(leaf)
+                [ "$now" = "$last" ] || { last=$now && seen=$((seen + 1)); }
+                [ $seen -lt 3 ] || break
+                sleep 0.1
+        done
+        [ $seen -eq 3 ]
+        # the authority itself: who is told to trust both is served before, while and after the webhook changes
+        authority new
+        cat "$dir/new" "$dir/old" > "$dir/both"
+        for _ in $(seq 200); do
+                trusts both
+                ! trusts new 2> /dev/null || break
+                sleep 0.05
+        done
+        trusts new
+        run ! trusts old
+}
+
+@test "what is no authority is not made certificates from, and half of a new one leaves the old in place" {
+        run -2 "$sublet" webhook --listen 127.0.0.1:0 --cert /dev/null --key /dev/null --host webhook.sublet.svc
+        [[ $output == *"no certificate with its key"* ]]
+        printf rubbish > "$dir/cert.new" && cp "$dir/cert" "$dir/kept" && mv "$dir/cert.new" "$dir/cert"
+        for _ in $(seq 200); do grep -q 'does not start' "$dir/log" && break; sleep 0.05; done
+        [[ $(openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null) == *"CN = first"* ]]
 }
 
 @test "what is not a review is answered with a refusal" {

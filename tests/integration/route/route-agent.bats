@@ -534,4 +534,27 @@ replica_tcp() {
         done
         run -0 "$sublet" route --check --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
         [ ! -e "$dir/run/nginx.conf" ]
+        [[ $output == *'config.yaml: ok' ]]
+        listed a 'hold: 5'
+        configure
+        run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
+        [[ $output == *"config.yaml:$(grep -n 'hold: 5' "$dir/config.yaml" | cut -d: -f1): replicas, number 1: hold: expected true"* ]]
+        echo "- {name: a, address: 'https://engine:443'}" > "$dir/replicas"
+        configure
+        run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
+        [[ $output == *"replica 'a': there is no TLS to replicas"* ]]
+}
+
+@test "a port that another process has is named, by --check and at the start" {
+        /usr/bin/python3 -c 'import socket, signal; s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True); signal.pause()' \
+                > "$dir/port" 3>&- &
+        pids+=($!)
+        until_ test -s "$dir/port"
+        port=$(cat "$dir/port")
+        configure
+        sed -i "1s|.*|listen: 127.0.0.1:$port|" "$dir/config.yaml"
+        run -1 "$sublet" route --check --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
+        [[ $output == *"listen: 127.0.0.1:$port is taken by another process"* ]]
+        agent_start_only
+        until_ said "listen: 127.0.0.1:$port is taken by another process"
 }

@@ -302,3 +302,28 @@ waiting_at() { # REPLICA N
         for name in a b c d e f; do failed=$((failed + $(of $name failed))); done
         [ "$failed" -le 5 ]
 }
+
+@test "under load, one replica after another fails in one way after another: nothing that had not begun is lost" {
+        for name in a b c d; do
+                replica $name --scale 10 --early
+                put $name
+        done
+        "$build/tests/fakes/replay" --to "unix:$dir/http" --model m --shared 100 --limit 3000 --closed 32 --most 2000 > "$dir/replay" &
+        load=$!
+        for kind in 500 busy close kill garbage 429 event rst kill 503; do
+                for name in a b; do
+                        if [ $kind = kill ]; then
+                                kill -9 "${pid_of[$name]}"
+                                replica $name --scale 10 --early
+                        else
+                                fault $name $kind 10
+                        fi
+                        put $name # as the agent does when /health answers
+                        ! kill -0 $load 2> /dev/null || sleep 0.2 # the load goes on
+                done
+        done
+        wait $load || true
+        cat "$dir/replay"
+        [ "$(jq .early "$dir/replay")" -eq 0 ]
+        [ "$(jq '.refused + .status' "$dir/replay")" -eq 0 ]
+}

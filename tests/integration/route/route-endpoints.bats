@@ -148,6 +148,12 @@ PYTHON
                         got 200 ".replica == \"$name\""
                 done
         done
+        run call /v1/vector_stores/b-1/search -H "$json" -d '{"query":"x"}'
+        got 200 '.replica == "b"'
+        run call /v1/fine_tuning/jobs/a-1/cancel -X POST
+        got 200 '.replica == "a"'
+        run call /v1/evals/b-1/runs/r-1 -X DELETE
+        got 200 '.replica == "b"'
         run call /v1/responses/nobody-1
         got 404 '.error.message == "not here"'
         run call /v1/conversations/b-1/items -X POST -H "$json" -d '{"items":[]}'

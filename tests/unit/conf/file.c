@@ -18,7 +18,7 @@ static char *read_text(const char *text)
         char *found;
 
         memset(&err, 0, sizeof(err));
-        if (conf_parse("x.yaml", text, strlen(text), &value, &err) < 0)
+        if (conf_parse("x.yaml", text, strlen(text), &value, NULL, &err) < 0)
                 return strdup(err.text);
         found = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
         json_decref(value);
@@ -77,7 +77,7 @@ static void a_missing_file_is_said(void **state)
         json_t *value = NULL;
 
         (void)state;
-        assert_int_equal(conf_read("/nonexistent/x.yaml", &value, &err), -ENOENT);
+        assert_int_equal(conf_read("/nonexistent/x.yaml", &value, NULL, &err), -ENOENT);
         assert_string_equal(err.text, "opening /nonexistent/x.yaml: No such file or directory");
 }
 

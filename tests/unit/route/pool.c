@@ -177,6 +177,22 @@ static void all_that_a_replica_had_in_hand_may_go_elsewhere_once(void **state)
         assert_int_equal(n_retries(), 300);
 }
 
+static void errors_of_one_that_is_put_out_for_them_are_paid_by_it(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        pool_count(pool, 0, a, POOL_UNANSWERED, 30);
+        (void)n_retries();
+        assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_int_equal(n_retries(), 0);
+        assert_true(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_int_equal(n_retries(), 30);
+        assert_false(pool_answered(pool, a, ANSWER_ERROR, now));
+        assert_int_equal(n_retries(), 0);
+}
+
 static void who_was_let_back_is_out_again_at_its_next_failure(void **state)
 {
         int a = add("a", "", PICK_UP, 0);
@@ -295,6 +311,7 @@ int main(void)
                 TEST(failures_count_only_in_a_row),
                 TEST(retries_are_a_part_of_the_requests_and_some_each_second),
                 TEST(all_that_a_replica_had_in_hand_may_go_elsewhere_once),
+                TEST(errors_of_one_that_is_put_out_for_them_are_paid_by_it),
                 TEST(who_was_let_back_is_out_again_at_its_next_failure),
                 TEST(a_busy_one_gets_no_more_than_it_has_for_a_while),
                 TEST(what_is_cached_is_found_until_it_is_forgotten),

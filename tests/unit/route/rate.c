@@ -231,37 +231,37 @@ static double beside(const struct rate *rate, const struct rate *peer, nsec now)
         return view.per_second;
 }
 
-static void a_stranger_is_believed_to_be_a_little_better_than_its_peers_by_share(void **state)
+static void a_newcomer_is_believed_to_be_a_little_better_than_its_peers_by_share(void **state)
 {
-        struct rate peer = { 0 }, stranger = { 0 };
+        struct rate peer = { 0 }, newcomer = { 0 };
         nsec now;
 
         (void)state;
         now = run_serially(&peer, 40000, 100, 1);
-        near(beside(&stranger, &peer, now), 50000, 0.1);
-        rate_share(&stranger, 250);
-        near(beside(&stranger, &peer, now), 12500, 0.1);
-        rate_seed(&stranger, 7000); /* its own figure has precedence */
-        near(beside(&stranger, &peer, now), 7000, 0.1);
+        near(beside(&newcomer, &peer, now), 50000, 0.1);
+        rate_share(&newcomer, 250);
+        near(beside(&newcomer, &peer, now), 12500, 0.1);
+        rate_seed(&newcomer, 7000); /* its own figure has precedence */
+        near(beside(&newcomer, &peer, now), 7000, 0.1);
 }
 
 static void an_error_that_all_seeds_have_is_expected_of_a_new_one(void **state)
 {
-        struct rate peer = { 0 }, stranger = { 0 };
+        struct rate peer = { 0 }, newcomer = { 0 };
 
         (void)state;
         rate_seed(&peer, 20000);
-        rate_seed(&stranger, 20000);
-        near(beside(&stranger, &peer, run_serially(&peer, 10000, 400, 1)), 10000, 0.15);
+        rate_seed(&newcomer, 20000);
+        near(beside(&newcomer, &peer, run_serially(&peer, 10000, 400, 1)), 10000, 0.15);
 }
 
-static void a_stranger_is_soon_known_for_what_it_is(void **state)
+static void a_newcomer_is_soon_known_for_what_it_is(void **state)
 {
-        struct rate peer = { 0 }, stranger = { 0 };
+        struct rate peer = { 0 }, newcomer = { 0 };
 
         (void)state;
         (void)run_serially(&peer, 40000, 100, 1);
-        near(beside(&stranger, &peer, run_serially(&stranger, 10000, 40, 1)), 10000, 0.3);
+        near(beside(&newcomer, &peer, run_serially(&newcomer, 10000, 40, 1)), 10000, 0.3);
 }
 
 static void one_late_answer_does_not_condemn(void **state)
@@ -290,7 +290,7 @@ static void who_was_slow_for_a_while_is_believed_to_recover_while_it_gets_nothin
         assert_true(beside(&rate, &rate, now + 60 * NSEC_PER_SEC) > 1.5 * slow);
 }
 
-static void in_the_end_a_stranger_is_all_that_is_left_of_who_gets_nothing(void **state)
+static void in_the_end_a_newcomer_is_all_that_is_left_of_who_gets_nothing(void **state)
 {
         struct rate peer = { 0 }, slow = { 0 };
         nsec now = run_serially(&slow, 2000, 400, 1);
@@ -337,12 +337,12 @@ int main(void)
                 cmocka_unit_test(the_last_request_dropped_leaves_no_backlog),
                 cmocka_unit_test(a_restart_empties_the_backlog),
                 cmocka_unit_test(a_place_is_expected_after_those_who_wait_for_it),
-                cmocka_unit_test(a_stranger_is_believed_to_be_a_little_better_than_its_peers_by_share),
+                cmocka_unit_test(a_newcomer_is_believed_to_be_a_little_better_than_its_peers_by_share),
                 cmocka_unit_test(an_error_that_all_seeds_have_is_expected_of_a_new_one),
-                cmocka_unit_test(a_stranger_is_soon_known_for_what_it_is),
+                cmocka_unit_test(a_newcomer_is_soon_known_for_what_it_is),
                 cmocka_unit_test(one_late_answer_does_not_condemn),
                 cmocka_unit_test(who_was_slow_for_a_while_is_believed_to_recover_while_it_gets_nothing),
-                cmocka_unit_test(in_the_end_a_stranger_is_all_that_is_left_of_who_gets_nothing),
+                cmocka_unit_test(in_the_end_a_newcomer_is_all_that_is_left_of_who_gets_nothing),
                 cmocka_unit_test(an_answer_that_is_late_is_overdue),
                 cmocka_unit_test(a_sample_out_of_all_bounds_does_not_break_the_rate),
         };

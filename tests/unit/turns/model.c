@@ -26,6 +26,16 @@ static nsec about(struct model *model, nsec span)
         return span / 2 + span * model_below(model, 1000) / 1000;
 }
 
+/* Between arrivals that know nothing of each other. */
+static nsec until_next(struct model *model, nsec gap)
+{
+        nsec span = gap / 20;
+
+        while (model_below(model, 10))
+                span += gap / 10;
+        return span;
+}
+
 static nsec earlier(nsec a, nsec b)
 {
         return a < b ? a : b;
@@ -104,6 +114,10 @@ static void launch(struct model *model, struct model_context *context)
         case PERIODIC:
                 context->left += tenant->work;
                 context->next = model->now + tenant->gap;
+                break;
+        case AT_RANDOM:
+                context->left += tenant->work;
+                context->next = model->now + until_next(model, tenant->gap);
                 break;
         }
 }

@@ -24,12 +24,13 @@ enum {
 };
 
 enum model_kind {
-        IDLE,     /* nothing, ever */
-        DEEP,     /* a queue that is never empty; so is a kernel that never ends, but for its launches */
-        ENDLESS,  /* one launch, that never ends */
-        SYNC,     /* kernels of `work`, each launched `gap` after the end of the one before */
-        PERIODIC, /* `work` every `gap`, whether the work before is done or not */
-        ON_OFF,   /* about `work` with a deep queue, then nothing for about `gap` */
+        IDLE,      /* nothing, ever */
+        DEEP,      /* a queue that is never empty; so is a kernel that never ends, but for its launches */
+        ENDLESS,   /* one launch, that never ends */
+        SYNC,      /* kernels of `work`, each launched `gap` after the end of the one before */
+        PERIODIC,  /* `work` every `gap`, whether the work before is done or not */
+        AT_RANDOM, /* `work` every `gap` in the mean; what waits is done together, counted from the first */
+        ON_OFF,    /* about `work` with a deep queue, then nothing for about `gap` */
 };
 
 struct model_tenant {
@@ -42,7 +43,7 @@ struct model_tenant {
 
         /* results */
         nsec done;                    /* work */
-        nsec n_requests, latency_sum; /* of SYNC and PERIODIC: launch to end */
+        nsec n_requests, latency_sum; /* of SYNC, PERIODIC and AT_RANDOM: launch to end */
         nsec *latencies;
         size_t n_room;
         int32_t *had;    /* us on the device in each millisecond */

@@ -19,6 +19,8 @@
         "{\"metadata\":{\"name\":\"p\",\"namespace\":\"default\",\"uid\":\"u\"},\"spec\":{%s\"containers\":[{"         \
         "\"name\":\"c\",\"resources\":{\"limits\":{\"sublet.dev/gpu-mem\":\"30\"}}}]}}"
 
+#define PLAIN "plain" /* as a node: the pod rents nothing */
+
 struct step {
         const char *method; /* that is expected */
         int status;
@@ -67,7 +69,9 @@ static void *play(void *context)
                 assert_int_equal(strncmp(script->last, step->method, strlen(step->method)), 0);
                 if (step->node && *step->node)
                         (void)snprintf(node, sizeof(node), "\"nodeName\":\"%s\",", step->node);
-                if (step->node)
+                if (step->node && !strcmp(step->node, PLAIN))
+                        (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"p\",\"uid\":\"u\"}}");
+                else if (step->node)
                         (void)snprintf(body, sizeof(body), POD, node);
                 (void)snprintf(answer, sizeof(answer),
                                "HTTP/1.1 %d x\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s", step->status,
@@ -108,22 +112,29 @@ struct world {
         struct binder binder;
 };
 
-static void world_init(struct world *world, bool knows_pod, bytes total)
+static void put_pod(struct world *world, bool tolerates_cordon)
 {
-        struct object_node node = { .name = "n", .n_devices = 1, .devices = { { .total = total } } };
         const struct object_pod pod = { .uid = "u",
                                         .namespace = "default",
                                         .name = "p",
                                         .n_wants = 1,
                                         .wants = { { .memory = 30 } },
-                                        .containers = { "c" } };
+                                        .containers = { "c" },
+                                        .tolerates_cordon = tolerates_cordon };
+
+        assert_int_equal(cluster_put_pod(&world->extend.cluster, &pod), 0);
+}
+
+static void world_init(struct world *world, bool knows_pod, bytes total)
+{
+        struct object_node node = { .name = "n", .n_devices = 1, .devices = { { .total = total } } };
 
         *world = (struct world){ .extend.cluster.unit = 1 };
         lock_init(&world->lock, LOCK_CLUSTER);
         world->binder = (struct binder){ .lock = &world->lock, .extend = &world->extend, .elect = &world->elect };
         assert_int_equal(cluster_put_node(&world->extend.cluster, &node), 0);
         if (knows_pod)
-                assert_int_equal(cluster_put_pod(&world->extend.cluster, &pod), 0);
+                put_pod(world, false);
 }
 
 static void world_done(struct world *world)
@@ -205,6 +216,43 @@ static void nothing_is_written_for_a_full_node_or_without_the_lease(void **state
         world_done(&world);
 }
 
+static void a_pod_that_does_not_rent_is_not_bound(void **state)
+{
+        static const struct step steps[] = { { "GET", 200, NULL } }; /* an object that is no pod */
+        static const struct step plain[] = { { "GET", 200, PLAIN } };
+
+        (void)state;
+        assert_bind(steps, 1, false, -EIO, 0);
+        assert_bind(plain, 1, false, -EPERM, 0);
+}
+
+static void a_cordoned_node_gets_only_pods_that_tolerate_it(void **state)
+{
+        struct object_node node = { .name = "n", .n_devices = 1, .devices = { { .total = 100 } }, .is_cordoned = true };
+        static const struct step steps[] = { { "PATCH", 200, NULL }, { "POST", 201, NULL } };
+        struct script script;
+        struct world world;
+        struct err err = { 0 };
+
+        (void)state;
+        world_init(&world, true, 100);
+        assert_int_equal(cluster_put_node(&world.extend.cluster, &node), 0);
+        world.binder.api.server = "http://127.0.0.1:1"; /* nobody listens: a call would fail otherwise */
+        assert_int_equal(bind_pod(&world.binder, &request, &err), -EPERM);
+        assert_non_null(strstr(err.text, "cordoned"));
+        assert_true(cluster_node(&world.extend.cluster, "n")->devices[0].used == 0);
+        world_done(&world);
+
+        world_init(&world, false, 100);
+        assert_int_equal(cluster_put_node(&world.extend.cluster, &node), 0);
+        put_pod(&world, true);
+        script_start(&script, steps, 2);
+        world.binder.api.server = script.url;
+        assert_int_equal(bind_pod(&world.binder, &request, &err), 0);
+        script_end(&script);
+        world_done(&world);
+}
+
 static void a_name_that_could_leave_its_path_is_refused(void **state)
 {
         static const char *const names[] = { NULL, "", ".", "..", "../x", "a/b", "a?b", "a%2fb", "a b", "a\n" };
@@ -236,6 +284,8 @@ int main(void)
                 cmocka_unit_test(a_refused_decision_is_taken_back),
                 cmocka_unit_test(without_an_answer_the_pod_decides_and_else_the_decision_stays),
                 cmocka_unit_test(nothing_is_written_for_a_full_node_or_without_the_lease),
+                cmocka_unit_test(a_pod_that_does_not_rent_is_not_bound),
+                cmocka_unit_test(a_cordoned_node_gets_only_pods_that_tolerate_it),
                 cmocka_unit_test(a_name_that_could_leave_its_path_is_refused),
         };
 

@@ -112,6 +112,7 @@ static void the_rate_is_that_of_the_share(void **state)
         assert_int_equal(number(&r, "rate"), 22000);
         r.config.share = 500;
         assert_int_equal(number(&r, "rate"), 11000);
+        assert_int_equal(number(&r, "share"), 500);
         r.share = 250;
         assert_int_equal(number(&r, "rate"), 11000); /* no daemon knows it now */
         r.is_tenant = true;

@@ -18,9 +18,9 @@ static int parse(const char *text)
         int r;
 
         memset(&err, 0, sizeof(err));
-        r = conf_parse("x.yaml", text, strlen(text), &file, &err);
+        r = conf_parse("x.yaml", text, strlen(text), &file, NULL, &err);
         if (r == 0)
-                r = route_settings_parse("x.yaml", file, &settings, &err);
+                r = route_settings_parse("x.yaml", file, NULL, &settings, &err);
         json_decref(file);
         return r;
 }
@@ -99,6 +99,51 @@ static void a_complaint_names_the_place_and_what_is_wanted(void **state)
         refuses("replicas: 3", "x.yaml: replicas: expected a list of at most 64");
 }
 
+static void refuses_at(size_t line, const char *text)
+{
+        char place[32];
+        struct conf_lines lines = { 0 };
+        json_t *file = NULL;
+
+        memset(&err, 0, sizeof(err));
+        assert_int_equal(conf_parse("x.yaml", text, strlen(text), &file, &lines, &err), 0);
+        assert_int_equal(route_settings_parse("x.yaml", file, &lines, &settings, &err), -EINVAL);
+        (void)snprintf(place, sizeof(place), "x.yaml:%zu: ", line);
+        assert_memory_equal(err.text, place, strlen(place));
+        conf_lines_done(&lines);
+        json_decref(file);
+}
+
+static void a_complaint_has_the_line_of_what_is_wrong(void **state)
+{
+        (void)state;
+        refuses_at(2, "queue: 3\nhold: soon\n");
+        refuses_at(3, "# a remark\n\nspeed: 1\n");
+        refuses_at(2, "zone: 16M\npolicy: best\n");
+        refuses_at(1, "zone: 1M\npolicy: cost\n");
+        refuses_at(2, "workers: 1\nreplicas: 3\n");
+        refuses_at(3, "replicas:\n- {name: a, address: h:1}\n- {name: a, address: h:2}\n");
+        refuses_at(4, "replicas:\n- name: a\n  capacity: 3\n  address: nowhere\n");
+        refuses_at(3, "replicas:\n- name: a\n  hold: 5\n  address: h:1\n");
+        refuses_at(2, "replicas:\n- name: a\n  hold: true\n");
+        refuses_at(3, "defaults:\n  hold: true\n  drain: maybe\n");
+        refuses_at(3, "keys:\n- {name: a, key: sk-12345678}\n- {name: b}\n");
+        refuses_at(2, "kubernetes:\n- {port: 3}\n");
+        refuses_at(2, "queue: 7\ncertificate: a.pem\n");
+}
+
+static void what_it_cannot_do_is_refused(void **state)
+{
+        (void)state;
+        refuses("replicas:\n- {name: a, address: 'https://h:443'}",
+                "x.yaml: replica 'a': there is no TLS to replicas: give HOST:PORT of a plain one, or of a TLS proxy "
+                "beside this router");
+        refuses("replicas:\n- {name: a, address: 'http://h:80'}",
+                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
+        refuses("replicas:\n- {name: a, address: 'h/v1:80'}",
+                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
+}
+
 static void a_key_at_the_top_is_taken_only_by_its_whole_name(void **state)
 {
         static const char *const bad[] = { "key", "def", "s", "", "replicas keys", "kubernetes " };
@@ -139,6 +184,8 @@ int main(void)
                 cmocka_unit_test(a_replica_has_what_defaults_say_but_for_its_own),
                 cmocka_unit_test(keys_and_services_are_read),
                 cmocka_unit_test(a_complaint_names_the_place_and_what_is_wanted),
+                cmocka_unit_test(a_complaint_has_the_line_of_what_is_wrong),
+                cmocka_unit_test(what_it_cannot_do_is_refused),
                 cmocka_unit_test(a_key_at_the_top_is_taken_only_by_its_whole_name),
                 cmocka_unit_test(no_text_can_end_a_directive_of_nginx),
         };

@@ -23,6 +23,11 @@ static void what_clients_use_is_listed(void **state)
         assert_true(row_of(ENDPOINT_GET, "/v1/responses/resp_1")->is_stored);
         assert_true(row_of(ENDPOINT_POST, "/v1/responses/resp_1/cancel")->is_stored);
         assert_non_null(row_of(ENDPOINT_POST, "/v1/messages/count_tokens"));
+        assert_true(row_of(ENDPOINT_POST, "/v1/vector_stores")->is_stored); /* its files are somewhere */
+        assert_true(row_of(ENDPOINT_POST, "/v1/vector_stores/vs_1/search")->is_stored);
+        assert_true(row_of(ENDPOINT_GET, "/v1/fine_tuning/jobs/ft_1/events")->is_stored);
+        assert_false(row_of(ENDPOINT_GET, "/v1/fine_tuning/jobs")->is_stored);
+        assert_true(row_of(ENDPOINT_GET, "/v1/evals/e/runs/r/output_items/o")->is_stored);
         assert_non_null(row_of(ENDPOINT_DEL, "/v1/conversations/c/items/i"));
 }
 

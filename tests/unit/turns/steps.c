@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenants that launch and wait: how long they wait for the turns of others, on the model of the device. turns-services
+ * prints the figures.
+ */
+#include "unit.h"
+
+#include "turns/model.h"
+
+static struct model model;
+
+#define BATCH_1 (815 * USEC)
+#define BATCH_16 (1485 * USEC)
+
+static void begin(void)
+{
+        model_init(&model, &(struct model_options){
+                                   .seed = 1, .policy = TURNS_POLICY_TURNS, .length = 4 * SEC, .has_signal = true });
+}
+
+static int service(nsec step, permille share)
+{
+        return model_add(&model, (struct model_tenant){ .kind = SYNC, .work = step, .gap = 15 * USEC, .share = share });
+}
+
+static int deep(permille share)
+{
+        return model_add(&model, (struct model_tenant){ .kind = DEEP, .share = share });
+}
+
+/* Over each second but the first, to a point, of what all had. */
+static void expect_shares(void)
+{
+        for (int t = 1000; t + 1000 <= 4000; t += 10) {
+                nsec all = 0;
+
+                for (int i = 0; i < model.n_tenants; i++)
+                        all += model_had(&model, i, t, 1000);
+                for (int i = 0; i < model.n_tenants; i++)
+                        assert_in_range(model_had(&model, i, t, 1000) * 1000 / all + 10 - model.tenants[i].share, 0,
+                                        20);
+        }
+}
+
+static void expect_p99(int tenant, nsec most)
+{
+        nsec p99 = model_latency(&model, tenant, 99);
+
+        if (p99 > most)
+                fail_msg("tenant %d: p99 %ld us, of at most %ld", tenant, (long)(p99 / USEC), (long)(most / USEC));
+}
+
+static void two_services_wait_for_each_other_for_some_milliseconds(void **state)
+{
+        static const nsec steps[] = { BATCH_1, BATCH_16 };
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                int a, b;
+
+                begin();
+                a = service(steps[i], 500), b = service(steps[i], 500);
+                model_run(&model);
+                expect_p99(a, 8 * MSEC), expect_p99(b, 8 * MSEC);
+                expect_shares();
+                assert_true(model.tenants[a].done + model.tenants[b].done > model.options.length / 100 * 92);
+                model_done(&model);
+        }
+}
+
+static void a_service_of_thirty_percent_has_short_turns_often(void **state)
+{
+        static const nsec steps[] = { BATCH_1, BATCH_16 };
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                int a, b;
+
+                begin();
+                a = service(steps[i], 700), b = service(steps[i], 300);
+                model_run(&model);
+                expect_p99(a, 6 * MSEC), expect_p99(b, 10 * MSEC);
+                expect_shares();
+                model_done(&model);
+        }
+}
+
+static void a_service_beside_a_deep_queue_waits_no_longer(void **state)
+{
+        (void)state;
+        for (enum turns_class class = TURNS_NORMAL; class <= TURNS_LATENCY; class ++) {
+                int a;
+
+                begin();
+                a = service(BATCH_1, 300);
+                model.tenants[a].class = class;
+                deep(700);
+                model_run(&model);
+                expect_p99(a, 10 * MSEC);
+                expect_shares();
+                model_done(&model);
+        }
+}
+
+static void where_nobody_waits_for_an_answer_turns_stay_long(void **state)
+{
+        (void)state;
+        for (int i = 0; i < 3; i++) {
+                begin();
+                deep(700);
+                if (i == 0)
+                        deep(300);
+                else if (i == 1)
+                        service(100 * MSEC, 300);
+                else
+                        model.tenants[service(BATCH_1, 300)].class = TURNS_BATCH;
+                model_run(&model);
+                assert_true(model.n_calls <= 45 * (model.options.length / SEC));
+                model_done(&model);
+        }
+}
+
+static void a_period_that_was_asked_for_is_never_exceeded(void **state)
+{
+        (void)state;
+        model_init(&model, &(struct model_options){ .seed = 1,
+                                                    .policy = TURNS_POLICY_TURNS,
+                                                    .length = 4 * SEC,
+                                                    .has_signal = true,
+                                                    .period = 20 * MSEC });
+        for (int i = 0; i < 4; i++)
+                service(BATCH_1, 250);
+        model_run(&model);
+        for (int i = 0; i < 4; i++)
+                expect_p99(i, 22 * MSEC);
+        expect_shares();
+        model_done(&model);
+}
+
+static void a_service_that_falls_silent_leaves_its_time_to_the_other(void **state)
+{
+        int a, b;
+
+        (void)state;
+        begin();
+        a = service(BATCH_1, 500), b = service(BATCH_1, 500);
+        model.tenants[a].kind = PERIODIC;
+        model.tenants[a].gap = 5 * MSEC; /* a sixth of the device */
+        model_run(&model);
+        expect_p99(a, 4 * MSEC);
+        assert_true(model_had(&model, b, 1000, 3000) > 3000 * 700);
+        model_done(&model);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(two_services_wait_for_each_other_for_some_milliseconds),
+                cmocka_unit_test(a_service_of_thirty_percent_has_short_turns_often),
+                cmocka_unit_test(a_service_beside_a_deep_queue_waits_no_longer),
+                cmocka_unit_test(where_nobody_waits_for_an_answer_turns_stay_long),
+                cmocka_unit_test(a_period_that_was_asked_for_is_never_exceeded),
+                cmocka_unit_test(a_service_that_falls_silent_leaves_its_time_to_the_other),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
