@@ -210,7 +210,8 @@ int serve_object(struct request *request)
 
 /* Old requests for all of a device's registers or memory. A program without privileges gets an empty object for them
  * (_rmAllocMemoryLocalUser, rmapi_deprecated_allocmemory.c, 525 to 595), and takes the size of the device from the
- * limit; a tenant gets it whoever it is, and the limit is its quota. */
+ * limit; a tenant gets it whoever it is, and the limit is its quota. The object is an old reservation of addresses:
+ * what is mapped in it has page tables. */
 int serve_hollow(struct request *request)
 {
         enum { CLASS_AT = 12, LIMIT_AT = 32, REGISTERS = 0x3f, EMPTY = 0x70 };
@@ -218,22 +219,26 @@ int serve_hollow(struct request *request)
         struct ledger_object object = { call->client, call->parent, 0, EMPTY, -1 };
         int device = object_device(request->gate, call->client, call->parent), r;
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
-        struct charge nothing = { 0 };
+        _cleanup_(charge_drop) struct charge charge = { 0 };
         struct ledger_entry *entry;
         uint64_t limit = UINT32_MAX;
+        uint32_t status;
 
         if (device < 0)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
         if (call->class_or_cmd != REGISTERS)
                 limit = (uint64_t)request->gate->lease->devices[device].quota.size - 1;
         locks = client_locks_take(request->gate, call->client, call->client);
-        if (entry_take(request->gate, &entry) < 0)
-                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        status = pay_reservation(request, &charge);
+        if (status == RM_STATUS_OK && entry_take(request->gate, &entry) < 0)
+                status = RM_STATUS_INSUFFICIENT_RESOURCES;
+        if (status != RM_STATUS_OK)
+                return answer(request, status);
         rm_put32(request->block, call->block_size, CLASS_AT, EMPTY);
         rm_put64(request->block, call->block_size, LIMIT_AT, 0);
         r = perform(request);
         if (request_is_done(request, r))
-                commit_object(request, entry, &object, &nothing);
+                commit_object(request, entry, &object, &charge);
         else
                 entry_drop(request->gate, entry);
         rm_put32(request->block, call->block_size, CLASS_AT, call->class_or_cmd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many objects of each kind there are, and may be. */
+/* How many objects of each kind there are, and may be. What is being made counts with every kind: an entry is taken
+ * before the driver is called, so threads at once do not come past a bound. */
 #include "lease/inside.h"
 
 #include "base/cleanup.h"
@@ -44,12 +45,12 @@ const char *ledger_bound(const struct ledger *ledger, uint32_t class_number, uin
         size_t n = class_number == CLIENTS ? ledger->clients.n_used : ledger->n_of[kind];
 
         *ret_most = bounds[kind].most;
-        return n >= bounds[kind].most ? bounds[kind].what : NULL;
+        return n + ledger->n_entries >= bounds[kind].most ? bounds[kind].what : NULL;
 }
 
 bool ledger_is_full(const struct ledger *ledger)
 {
         return ledger->mappings.n_nodes + ledger->ranges.n_nodes + ledger->exports.n_nodes + ledger->managed.n_nodes +
-                       ledger->retained.n_nodes >=
+                       ledger->retained.n_nodes + ledger->n_entries >=
                HOLDS_MAX;
 }

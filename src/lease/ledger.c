@@ -288,7 +288,7 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
         const struct node *source = ledger_node(ledger, source_client, source_handle);
         struct memory *pool;
         struct node *node;
-        bytes tables;
+        bytes tables, most;
 
         if (!source) {
                 (void)ledger_entry_free(ledger, entry);
@@ -297,10 +297,12 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
         pool_ref(ledger, source->pool, source->tables); /* the source may be what `to` replaces */
         pool = source->pool;
         tables = source->tables;
+        most = source->tables_most;
         alias_put(ledger, entry, to, source->memory);
         node = ledger_node(ledger, to->client, to->handle);
         node->pool = pool;
-        node->tables = node->tables_most = tables;
+        node->tables = tables;
+        node->tables_most = most; /* what is mapped through the dup is mapped */
         return LEDGER_OK;
 }
 

@@ -222,7 +222,8 @@ void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t s
 void ledger_let_go(struct ledger *ledger, uint64_t space, uint64_t key);
 
 /* What there are so many of that one more of the class is not to be made, and how many (bounds.def); NULL: it may be.
- * 0x41: a client. And whether there is no room for one more mapping, range, export or the like. */
+ * 0x41: a client. And whether there is no room for one more mapping, range, export or the like. Entries that are not
+ * used yet count in both. */
 const char *ledger_bound(const struct ledger *ledger, uint32_t class_number, uint32_t *ret_most);
 bool ledger_is_full(const struct ledger *ledger);
 

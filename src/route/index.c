@@ -157,7 +157,8 @@ static void ring_count(struct ring *ring, int by)
                 ;
 }
 
-/* The old hash of the entry is dropped, unless it was used since: then it moves to the next entry. */
+/* The place of the next old hash that was not used since is taken. One that was used stays where it is and is unused
+ * then: so a ring of used hashes gives up its oldest after one round, and never what was put in just now. */
 static void ring_put(struct index *index, unsigned int replica, uint64_t hash)
 {
         struct ring *ring = &index->rings[replica];
@@ -167,18 +168,18 @@ static void ring_put(struct index *index, unsigned int replica, uint64_t hash)
 
         ring_count(ring, 1);
         for (int chance = 0; size; chance++) {
-                uint64_t old = atomic_exchange(&entries[atomic_fetch_add(&ring->head, 1) % size], hash);
-                struct slot slot = { 0 };
+                _Atomic uint64_t *entry = &entries[atomic_fetch_add(&ring->head, 1) % size];
+                uint64_t old = *entry;
+                struct slot slot = old ? slot_find(index, old) : (struct slot){ 0 };
 
-                if (!old)
-                        return;
-                slot = slot_find(index, old);
-                if (!slot.window || chance == CHANCES || !(atomic_fetch_and(&slot.window->used[slot.i], ~bit) & bit)) {
+                if (slot.window && chance < CHANCES && atomic_fetch_and(&slot.window->used[slot.i], ~bit) & bit)
+                        continue;
+                old = atomic_exchange(entry, hash); /* perhaps another by now: that one goes */
+                if (old) {
                         bit_drop(index, replica, old);
                         ring_count(ring, -1);
-                        return;
                 }
-                hash = old;
+                return;
         }
 }
 

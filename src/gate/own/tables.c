@@ -5,7 +5,9 @@
  *      of UVM   a space has tables on each device; which of them a call means is its uuid, which no lease knows. So
  *               they are charged on every device of the lease, as managed memory is
  *      of RM    a reservation of addresses pays at once, or, if it is lazy, for what is mapped in it, until all its
- *               tables are there; unmapping returns nothing. The address space keeps the most that it has had
+ *               tables are there; unmapping returns nothing. The address space keeps the most that it has had. The
+ *               driver maps in reservations only (virtmemMapTo, virtual_mem.c, 580.95.05); of a context DMA it tells
+ *               an address, without tables (ctxdmaMapTo, context_dma.c). Each dup of a reservation grows for itself
  */
 #include "gate/act.h"
 #include "gate/perform.h"

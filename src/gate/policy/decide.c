@@ -210,7 +210,14 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
         }
 }
 
-/* What the driver takes for it by itself. The old kind of reservation has no size: all of the space. */
+/* It has no size: all of the space. */
+static void decide_old_reservation(struct gate_verdict *verdict)
+{
+        verdict->size = own_tables_anywhere(1, OWN_PAGES_HUGE);
+        verdict->most = UINT64_MAX;
+}
+
+/* What the driver takes for it by itself. */
 static void decide_own(const struct rm_call *call, const void *params, size_t size, struct gate_verdict *verdict)
 {
         enum { SPACE_AT = 108, OLD_SPACE_AT = 16 };
@@ -221,8 +228,7 @@ static void decide_own(const struct rm_call *call, const void *params, size_t si
                                         rm_get64(params, size, MEMORY_SIZE_AT), &verdict->most);
                 verdict->space = rm_get32(params, size, SPACE_AT);
         } else if (call->class_or_cmd == RM_CLASS_MEMORY_VIRTUAL_OLD) {
-                verdict->size = own_tables_anywhere(1, OWN_PAGES_HUGE);
-                verdict->most = UINT64_MAX;
+                decide_old_reservation(verdict);
                 verdict->space = rm_get32(params, size, OLD_SPACE_AT);
         } else {
                 verdict->size = own_of_class(call->class_or_cmd, params, size);
@@ -273,6 +279,8 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_memory(params, params_size, ret);
         else if (ret->action == GATE_OBJECT)
                 decide_own(call, params, params_size, ret);
+        else if (ret->action == GATE_HOLLOW)
+                decide_old_reservation(ret);
         else if (ret->action == GATE_FABRIC)
                 decide_fabric(params, params_size, ret);
         else if (ret->action == GATE_HOST)

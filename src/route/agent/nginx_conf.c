@@ -75,37 +75,70 @@ static void write_literal(FILE *to, const char *text)
                 (void)fprintf(to, *text == '.' || *text == '+' ? "[%c]" : "%c", *text);
 }
 
+static bool has_limit(const struct settings_key *key)
+{
+        return key->rate.n || key->concurrent;
+}
+
+/* "~^NAME$" VALUE; */
+static void write_name_row(FILE *to, const struct settings_key *key, unsigned int value)
+{
+        (void)fputs("                \"~^", to);
+        write_literal(to, key->name);
+        (void)fprintf(to, "$\" %u;\n", value);
+}
+
+static void write_zones(FILE *to, const struct settings_key *key, size_t i)
+{
+        (void)fprintf(to, "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n", i);
+        write_name_row(to, key, 1);
+        (void)fputs("        }\n", to);
+        if (key->rate.n)
+                (void)fprintf(to, "        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n", i, i,
+                              key->rate.n, key->rate.is_per_minute ? "m" : "s");
+        if (key->concurrent)
+                (void)fprintf(to, "        limit_conn_zone $sublet_limit_%zu zone=at_once_%zu:32k;\n", i, i);
+}
+
+/* Every 429 says when to come again: as it says itself, or when the key's next request is due. */
+static void write_retry_after(FILE *to, const struct settings *settings)
+{
+        (void)fputs("        map $sublet_key $sublet_after {\n                default 1;\n", to);
+        for (size_t i = 0; i < settings->n_keys; i++) {
+                const struct request_rate *rate = &settings->keys[i].rate;
+
+                if (rate->is_per_minute && rate->n < 60)
+                        write_name_row(to, &settings->keys[i], (60 + rate->n - 1) / rate->n);
+        }
+        (void)fputs("        }\n        map \"$status:$sent_http_retry_after\" $sublet_retry_after {\n"
+                    "                default \"\";\n                \"429:\" $sublet_after;\n        }\n",
+                    to);
+}
+
 static void write_keys(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++)
                 (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s;\n", settings->keys[i].name,
                               settings->keys[i].key, settings->keys[i].is_admin ? " admin" : "",
                               settings->keys[i].may_priority ? " priority" : "");
-        for (size_t i = 0; i < settings->n_keys; i++) {
-                const struct settings_key *key = &settings->keys[i];
-
-                if (!key->rate.n)
-                        continue;
-                (void)fprintf(to,
-                              "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n"
-                              "                \"~^",
-                              i);
-                write_literal(to, key->name);
-                (void)fprintf(
-                        to,
-                        "$\" 1;\n        }\n        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n",
-                        i, i, key->rate.n, key->rate.is_per_minute ? "m" : "s");
-        }
+        for (size_t i = 0; i < settings->n_keys; i++)
+                if (has_limit(&settings->keys[i]))
+                        write_zones(to, &settings->keys[i], i);
+        write_retry_after(to, settings);
 }
 
 static void write_limits(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++) {
-                if (!settings->keys[i].rate.n)
+                const struct settings_key *key = &settings->keys[i];
+
+                if (key->concurrent)
+                        (void)fprintf(to, "                limit_conn at_once_%zu %u;\n", i, key->concurrent);
+                if (!key->rate.n)
                         continue;
                 (void)fprintf(to, "                limit_req zone=key_%zu", i);
-                if (settings->keys[i].burst)
-                        (void)fprintf(to, " burst=%u nodelay", settings->keys[i].burst);
+                if (key->burst)
+                        (void)fprintf(to, " burst=%u nodelay", key->burst);
                 (void)fputs(";\n", to);
         }
 }
@@ -138,14 +171,15 @@ static void write_clients(FILE *to, const struct settings *settings)
                               settings->certificate, settings->certificate_key);
         }
         write_limits(to, settings);
-        (void)fputs(
-                "                limit_req_status 429;\n                add_header X-Request-Id $request_id always;\n"
-                "                error_page 400 401 403 404 405 413 414 429 500 502 503 504 @error;\n"
-                "                location @error {\n                        sublet_error;\n                }\n"
-                "                location = /health {\n                        access_log off;\n"
-                "                        return 200 \"ok\\n\";\n                }\n"
-                "                location = /v1/models {\n",
-                to);
+        (void)fputs("                limit_req_status 429;\n                limit_conn_status 429;\n"
+                    "                add_header X-Request-Id $request_id always;\n"
+                    "                add_header Retry-After $sublet_retry_after always;\n"
+                    "                error_page 400 401 403 404 405 413 414 429 500 502 503 504 @error;\n"
+                    "                location @error {\n                        sublet_error;\n                }\n"
+                    "                location = /health {\n                        access_log off;\n"
+                    "                        return 200 \"ok\\n\";\n                }\n"
+                    "                location = /v1/models {\n",
+                    to);
         write_key_check(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n"
                     "                location ^~ /v1/models/ {\n",

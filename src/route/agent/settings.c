@@ -10,6 +10,10 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+        CONCURRENT_MAX = 65535, /* what nginx can count */
+};
+
 enum table {
         TABLE_TOP,
         TABLE_REPLICA,
@@ -168,6 +172,8 @@ static int read_api_key(struct settings_cursor *cursor, const json_t *item, stru
                 return r;
         if (!*key->name || !*key->key)
                 return settings_refuse(cursor, "each key needs a name and a key");
+        if (key->concurrent > CONCURRENT_MAX)
+                return settings_refuse(cursor, "concurrent: expected at most 65535");
         for (size_t i = 0; i < settings->n_keys; i++)
                 if (!strcmp(settings->keys[i].key, key->key) || !strcmp(settings->keys[i].name, key->name))
                         return settings_refuse(cursor, "an earlier key has this name or value");

@@ -80,7 +80,7 @@ struct request_rate {
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
         struct request_rate rate;
-        uint32_t burst;
+        uint32_t burst, concurrent; /* concurrent 0: no bound */
         bool is_admin, may_priority;
 };
 

@@ -94,6 +94,8 @@ static void check(const struct rm_call *call, const struct gate_verdict *verdict
                 require(verdict->size >= asked(call, block, params, size));
         if (verdict->action == GATE_CHARGE)
                 require(verdict->size > 0);
+        else if (verdict->action == GATE_HOLLOW)
+                require(verdict->size > 0 && verdict->most == UINT64_MAX);
         else if (verdict->action != GATE_HOST && verdict->action != GATE_OBJECT)
                 require(verdict->size == 0);
         require(verdict->most >= (verdict->most ? verdict->size : 0));

@@ -469,6 +469,30 @@ replica_tcp() {
         [ "$(grep -c sk-test "$dir/run/requests.log")" -eq 0 ]
 }
 
+@test "a key has so many requests at once, and every 429 says when to come again" {
+        replica a
+        listed a
+        configure 'keys:' '- {name: two, key: sk-two.12345678, concurrent: 2}' '- {name: slow, key: sk-slow.1234567, rate: 3/m, burst: 0}'
+        agent_start
+        until_ is up state a
+        for i in 1 2; do
+                post "$(chat hi 400 ',"stream":true')" -H 'Authorization: Bearer sk-two.12345678' > "$dir/stream-$i" &
+                streams[i]=$!
+                until_ test -s "$dir/stream-$i"
+        done
+        run post "$(chat hi 1)" -H 'Authorization: Bearer sk-two.12345678' -D -
+        echo "$output"
+        [[ $output == 'HTTP/1.1 429'*$'\n'*'Retry-After: 1'*rate_limited* ]]
+        [ "$(grep -c Retry-After <<< "$output")" -eq 1 ]
+        [ "$(code "$(chat hi 1)" -H 'Authorization: Bearer sk-slow.1234567')" = 200 ] # each key for itself
+        run post "$(chat hi 1)" -H 'Authorization: Bearer sk-slow.1234567' -D -
+        [[ $output == 'HTTP/1.1 429'*'Retry-After: 20'* ]]
+        kill "${streams[@]}"
+        until_ eval '[ "$(code "$(chat hi 1)" -H "Authorization: Bearer sk-two.12345678")" = 200 ]'
+        run post "$(chat hi 1)" -H 'Authorization: Bearer sk-two.12345678' -D -
+        [[ $output == 'HTTP/1.1 200'* && $output != *Retry-After* ]]
+}
+
 @test "TLS is one flag away, with HTTP/2" {
         replica a --instant
         listed a

@@ -17,6 +17,10 @@ load ../attacks
         stops page-tables-lazy-maps
 }
 
+@test "page tables of what is mapped through a dup of a lazy reservation are charged" {
+        stops page-tables-dup
+}
+
 @test "page tables of a range that is mapped with nothing behind it are charged" {
         stops page-tables-sparse
 }

@@ -139,6 +139,19 @@ static void a_lazy_reservation_grows_to_its_most(void **state)
         assert_int_equal(ledger_pool_need(books->ledger, C, 2, 1), 1); /* the dup has all of it */
 }
 
+static void a_dup_of_a_lazy_reservation_grows_as_well(void **state)
+{
+        struct books *books = *state;
+        bytes need;
+
+        device_put(books, 1);
+        own_put(books, 1, 2, ADDRESSES, 64);
+        reserve(books, 2, 3, 10, 100);
+        assert_int_equal(dup_of(books, C, 9, C, 3), LEDGER_OK);
+        assert_int_equal(ledger_pool_room(books->ledger, C, 9, 200, &need), 90);
+        assert_true(need >= 90);
+}
+
 static bytes tables(struct books *books, uint64_t base, bytes size)
 {
         bytes more = ledger_tables_want(books->ledger, 0, size);
@@ -188,6 +201,22 @@ static void a_kind_of_object_has_a_bound(void **state)
         assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
 }
 
+static void what_is_being_made_counts(void **state)
+{
+        struct books *books = *state;
+        struct ledger_entry *entry;
+        uint32_t most;
+
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+        for (uint32_t i = 0; i < most - 1; i++)
+                own_put(books, C, 10 + i, ADDRESSES, 0);
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+        assert_int_equal(ledger_entry_new(books->ledger, &entry), 0); /* by another thread */
+        assert_string_equal(ledger_bound(books->ledger, ADDRESSES, &most), "address spaces");
+        (void)ledger_entry_free(books->ledger, entry);
+        assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -197,9 +226,11 @@ int main(void)
                 books_test(a_space_keeps_the_most_that_was_reserved_in_it),
                 books_test(a_device_has_a_space_of_its_own),
                 books_test(a_lazy_reservation_grows_to_its_most),
+                books_test(a_dup_of_a_lazy_reservation_grows_as_well),
                 books_test(page_tables_are_charged_by_the_piece_and_keep_it_until_few_are_left),
                 books_test(what_was_not_made_is_returned),
                 books_test(a_kind_of_object_has_a_bound),
+                books_test(what_is_being_made_counts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

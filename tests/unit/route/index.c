@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "route/index.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,20 @@ static void a_full_cache_forgets_what_was_not_asked_for(void **state)
         assert_int_equal(index_count(index_, 5), BLOCKS);
 }
 
+/* What was put in just now is never what makes room for it. */
+static void a_cache_of_used_blocks_takes_a_new_chain(void **state)
+{
+        (void)state;
+        for (int round = 0; round < 2; round++) {
+                index_put(index_, 5, chain(0, 0), CHAIN);
+                index_put(index_, 5, chain(1, 0), CHAIN);
+                index_put(index_, 5, chain(2, 0), BLOCKS - 2 * CHAIN); /* full; then all are used */
+        }
+        index_put(index_, 5, chain(3, 0), CHAIN);
+        assert_int_equal(match(5, chain(3, 0)), CHAIN);
+        assert_int_equal(index_count(index_, 5), BLOCKS);
+}
+
 static void a_smaller_cache_forgets_at_once(void **state)
 {
         (void)state;
@@ -157,9 +172,12 @@ static void killed_processes_leave_an_index_that_works(void **state)
 
         (void)state;
         for (int round = 0; round < 100; round++) {
-                for (unsigned int i = 0; i < 3; i++)
-                        if ((child[i] = fork()) == 0)
+                for (unsigned int i = 0; i < 3; i++) {
+                        child[i] = fork();
+                        assert_return_code(child[i], errno); /* never kill(-1) */
+                        if (child[i] == 0)
                                 churn(seed + i);
+                }
                 (void)usleep((useconds_t)(rand_r(&seed) % 2000));
                 for (unsigned int i = 0; i < 3; i++) {
                         (void)kill(child[i], SIGKILL);
@@ -221,6 +239,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(what_was_put_in_is_found_for_that_replica_only, begin, end),
                 cmocka_unit_test_setup_teardown(a_match_ends_at_the_first_gap, begin, end),
                 cmocka_unit_test_setup_teardown(a_full_cache_forgets_what_was_not_asked_for, begin, end),
+                cmocka_unit_test_setup_teardown(a_cache_of_used_blocks_takes_a_new_chain, begin, end),
                 cmocka_unit_test_setup_teardown(a_smaller_cache_forgets_at_once, begin, end),
                 cmocka_unit_test_setup_teardown(a_swept_replica_has_nothing_and_others_keep_theirs, begin, end),
                 cmocka_unit_test_setup_teardown(a_full_table_gives_up_a_slot_and_goes_on, begin, end),

@@ -121,7 +121,7 @@ static void time_is_attributed_to_the_right_tenant(void **state)
         struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a, b;
         struct sched_device device;
-        nsec used;
+        nsec used, began = clock_now();
 
         fake_tenant_begin(&a, rig, 1);
         fake_tenant_begin(&b, rig, 2);
@@ -135,8 +135,9 @@ static void time_is_attributed_to_the_right_tenant(void **state)
         assert_int_equal(finish(&a, 5000), 0);
         (void)usleep(20000);
         used = row_of(sched, 2).used;
-        assert_in_range(used, 19 * NSEC_PER_MSEC, 45 * NSEC_PER_MSEC); /* its work, and idle time until a ran */
+        assert_true(used >= 19 * NSEC_PER_MSEC); /* its work, and idle time until a ran */
         assert_true(row_of(sched, 1).used >= 61 * NSEC_PER_MSEC);
+        assert_true(row_of(sched, 1).used + row_of(sched, 2).used <= clock_now() - began); /* nothing twice */
         assert_int_equal(b.control->devices[0].used, used);
         assert_true(sched_read(sched, &device, NULL, 0) == 0 && device.n_switches > 10 && device.n_lost == 0);
         assert_true(device.has_meter && !device.foreign);
@@ -311,9 +312,9 @@ static void an_idle_tenant_alone_is_not_charged_for_ever(void **state)
         join(sched, &a);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 1000), 0);
-        (void)usleep(300000);
+        while (row_of(sched, 1).used < NSEC_PER_MSEC || row_of(sched, 1).is_resident)
+                (void)usleep(1000);
         used = row_of(sched, 1).used;
-        assert_in_range(used, NSEC_PER_MSEC, 200 * NSEC_PER_MSEC);
         (void)usleep(100000);
         assert_int_equal(row_of(sched, 1).used, used);
         assert_false(row_of(sched, 1).is_resident);
@@ -364,15 +365,18 @@ static void a_tenant_on_the_device_at_the_start_is_noticed(void **state)
         struct rig *rig = *state;
         struct fake_tenant a;
         struct sched *sched;
+        nsec began;
 
         fake_tenant_begin(&a, rig, 1);
-        launch(&a, 500000);
+        began = clock_now();
+        launch(&a, 60000000); /* a minute: it is there at each look */
         (void)usleep(10000);
         sched = sched_of_rig(rig);
         join(sched, &a);
-        (void)usleep(100000);
+        while (row_of(sched, 1).used < 50 * NSEC_PER_MSEC)
+                (void)usleep(1000);
         assert_true(row_of(sched, 1).is_resident);
-        assert_in_range(row_of(sched, 1).used, 50 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC);
+        assert_true(row_of(sched, 1).used <= clock_now() - began);
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
 }

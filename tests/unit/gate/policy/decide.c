@@ -225,6 +225,7 @@ static void parts_of_the_driver_need_their_capability(void **state)
         assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x3f).action, GATE_HOLLOW);
         assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x40).action, GATE_HOLLOW);
         assert_int_equal(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x40).capability, CAPABILITY_GRAPHICS);
+        assert_true(old_verdict(&l, RM_NR_ALLOC_MEMORY, 0x40).most == UINT64_MAX); /* what is mapped in it is charged */
         /* the class of a context DMA is one, and no memory by another door */
         assert_int_equal(old_verdict(&l, CONTEXT_DMA, 0x02).action, GATE_OBJECT);
         assert_int_equal(old_verdict(&l, CONTEXT_DMA, 0x3e).action, GATE_DENY);

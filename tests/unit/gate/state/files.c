@@ -62,9 +62,22 @@ static uint64_t drop_with(struct files *files, bool has_tasks, bool (*is_mapped)
         return emptied;
 }
 
+/* Without what is in flight: other programs of this machine under a filter, as other tests are, may have something in
+ * flight at any moment, and then nothing is dropped. */
 static uint64_t drop(struct files *files)
 {
-        return drop_with(files, true, nobody_maps);
+        return drop_with(files, false, nobody_maps);
+}
+
+/* With it: what is kept for somebody else's sake is dropped at a later look, as the gate looks again. */
+static uint64_t drop_when_nothing_is_in_flight(struct files *files)
+{
+        uint64_t number;
+
+        do
+                number = drop_with(files, true, nobody_maps);
+        while (!number);
+        return number;
 }
 
 /* A process that keeps what it has. What it does first, if anything, is said on ret_said. */
@@ -172,7 +185,7 @@ static void a_file_is_kept_while_a_fork_has_it(void **state)
         holder_end(first);
         assert_int_equal(drop(&files), 0);
         holder_end(second);
-        assert_int_equal(drop_with(&files, true, nobody_maps), number); /* our own does not count */
+        assert_int_equal(drop(&files), number); /* our own does not count */
         assert_int_equal(drop(&files), 0);
         (void)close(fd);
         files_done(&files);
@@ -287,9 +300,9 @@ static void a_file_in_flight_is_kept(void **state)
         files_init(&files);
         number = files_keep(&files, fd);
         (void)close(fd);
-        assert_int_equal(drop(&files), 0);
+        assert_int_equal(drop_with(&files, true, nobody_maps), 0);
         holder_end(child);
-        assert_int_equal(drop(&files), number);
+        assert_int_equal(drop_when_nothing_is_in_flight(&files), number);
         files_done(&files);
 }
 
@@ -325,9 +338,9 @@ static void a_mapping_keeps_a_file(void **state)
         mapper = 4711;
         files_mapped(&files, number, mapper, 1);
         files_mapped(&files, number, mapper, 1);
-        assert_int_equal(drop_with(&files, true, mapper_maps), 0);
+        assert_int_equal(drop_with(&files, false, mapper_maps), 0);
         mapper = 4712; /* unmapped */
-        assert_int_equal(drop_with(&files, true, mapper_maps), number);
+        assert_int_equal(drop_with(&files, false, mapper_maps), number);
         (void)close(fd);
         files_done(&files);
 }

@@ -68,12 +68,13 @@ static void a_replica_has_what_defaults_say_but_for_its_own(void **state)
 static void keys_and_services_are_read(void **state)
 {
         (void)state;
-        assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m}\n"
+        assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m, concurrent: 8}\n"
                                "kubernetes:\n- {service: chat, port: 8000, capacity: 3, drain: true}\n"),
                          0);
         assert_int_equal(settings.keys[0].rate.n, 600);
         assert_true(settings.keys[0].rate.is_per_minute);
         assert_int_equal(settings.keys[0].burst, 20);
+        assert_int_equal(settings.keys[0].concurrent, 8);
         assert_string_equal(settings.services[0].port, "8000");
         assert_int_equal(settings.services[0].config.capacity, 3);
         assert_true(settings.services[0].config.is_draining);
@@ -94,6 +95,8 @@ static void a_complaint_names_the_place_and_what_is_wanted(void **state)
         refuses("keys: [{name: a}]", "x.yaml: keys, number 1: each key needs a name and a key");
         refuses("keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]",
                 "x.yaml: keys, number 2: an earlier key has this name or value");
+        refuses("keys: [{name: a, key: sk-12345678, concurrent: 65536}]",
+                "x.yaml: keys, number 1: concurrent: expected at most 65535");
         refuses("zone: 1M", "x.yaml: zone: must be at least 8M");
         refuses("[]", "x.yaml: expected settings of the form 'key: value'");
         refuses("replicas: 3", "x.yaml: replicas: expected a list of at most 64");

@@ -40,24 +40,31 @@ static void slow_controls_answer_late_and_delay_nobody_else(void **state)
 {
         struct rig *rig = *state;
         nsec began;
-        int status;
+        int status, said[2];
         pid_t child;
+        char byte;
 
+        assert_int_equal(pipe(said), 0);
         rig_order_expect(rig, "slow-control=60000", "");
         began = clock_now();
         assert_int_equal(rig_heap_free(rig), GIB);
         assert_true(clock_now() - began >= 60 * NSEC_PER_MSEC);
 
+        rig_order_expect(rig, "slow-control=2000000", "");
         child = fork();
+        assert_return_code(child, errno);
         if (child == 0) {
+                (void)!write(said[1], "", 1);
                 (void)rig_heap_free(rig);
                 _exit(0);
         }
-        (void)usleep(10000);
-        began = clock_now();
+        assert_int_equal(read(said[0], &byte, 1), 1);
+        (void)usleep(10000); /* that the control is under way; if it is not yet, nothing is tested, and nothing fails */
         assert_int_equal(rig_memory(rig, MEMORY, MIB), RM_STATUS_OK); /* no control */
-        assert_true(clock_now() - began < 40 * NSEC_PER_MSEC);
-        (void)waitpid(child, &status, 0);
+        assert_int_equal(waitpid(child, &status, WNOHANG), 0);        /* which is answered first */
+        assert_int_equal(waitpid(child, &status, 0), child);
+        (void)close(said[0]);
+        (void)close(said[1]);
         assert_int_equal(status, 0);
 }
 
@@ -110,7 +117,7 @@ static void a_lost_device_answers_nothing_else_and_wakes_everybody(void **state)
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         rig_order_expect(rig, "lost-gpu=0", "");
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), -ENODEV);
-        assert_int_equal(poll(&heard, 1, 1000), 1);
+        assert_int_equal(poll(&heard, 1, -1), 1);
         rm_put64(what, sizeof(what), 0, (uintptr_t)&place);
         memset(what, 0, sizeof(what));
         assert_int_equal(rig_call(rig, rig->node, RM_NR_EVENT_DATA, what, sizeof(what)), 0);
@@ -208,13 +215,13 @@ static void realistic_steering_takes_its_time_and_its_effect_comes_with_it(void 
         rig_order(rig, "real-time=1");
         began = clock_now();
         assert_int_equal(rig_control(rig, SUBDEVICE, RM_DISABLE_CHANNELS, off, sizeof(off)), RM_STATUS_OK);
-        assert_in_range(clock_now() - began, 600000, 20000000);
+        assert_true(clock_now() - began >= 600000);
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 20000000, NULL), -ETIMEDOUT);
         off[0] = 0;
         began = clock_now();
         assert_int_equal(rig_control(rig, SUBDEVICE, RM_DISABLE_CHANNELS, off, sizeof(off)), RM_STATUS_OK);
-        assert_in_range(clock_now() - began, 300000, 20000000);
+        assert_true(clock_now() - began >= 300000);
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), 0);
         rm_put64(slice, sizeof(slice), 0, 5000);
         assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, slice, sizeof(slice)), RM_STATUS_OK);
