@@ -151,8 +151,9 @@ static int read_memory(const struct flag *flag, const char *text, struct err *er
         bytes *memory = flag->to;
 
         if (bytes_parse(text, 0, memory) < 0 || *memory > 1024 * GIB)
-                return err_say(err, -EINVAL, "--memory %s: %s", text,
-                               bytes_wrong(text, "a size such as 24G, at most 1024G", wrong));
+                return bytes_wrong(text, NULL, wrong) ?
+                               err_say(err, -EINVAL, "--memory %s: %s", text, wrong) :
+                               err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
         return 0;
 }
 

@@ -114,7 +114,7 @@ static int lower_to(bytes *memory, bytes whole, const char *mem, struct err *err
 static int add_device(struct message_request *to, unsigned int device, bytes memory, struct err *err)
 {
         size_t m = strlen(to->mem), g = strlen(to->gpus);
-        int n = snprintf(to->mem + m, sizeof(to->mem) - m, "%s%u=%lluB", m ? "," : "", device,
+        int n = snprintf(to->mem + m, sizeof(to->mem) - m, "%s%u=%llu", m ? "," : "", device,
                          (unsigned long long)memory);
         int k = snprintf(to->gpus + g, sizeof(to->gpus) - g, "%s%u", g ? "," : "", device);
 
