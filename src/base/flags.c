@@ -80,13 +80,18 @@ int flag_span(const struct flag *flag, const char *value, struct err *err)
 int flag_since(const struct flag *flag, const char *value, struct err *err)
 {
         if (since_parse(value, clock_realtime(), flag->to) < 0)
-                return flag_refuse(flag, value, "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'", err);
+                return flag_refuse(flag, value,
+                                   "not a time such as 1h (ago), yesterday, 2026-11-21 or '2026-11-21 10:30'", err);
         return 0;
 }
 
 int flag_bytes(const struct flag *flag, const char *value, struct err *err)
 {
-        return bytes_parse(value, 0, flag->to) < 0 ? flag_refuse(flag, value, "not a size such as 1G or 256M", err) : 0;
+        char wrong[BYTES_WRONG];
+
+        if (bytes_parse(value, 0, flag->to) == 0)
+                return 0;
+        return flag_refuse(flag, value, bytes_wrong(value, "not a size such as 1G or 256M", wrong), err);
 }
 
 /* "-o, --output FILE"; the number of its characters. */
@@ -180,6 +185,19 @@ static const struct flag *flag_of(int option, const struct flag *flags, size_t n
         return NULL;
 }
 
+/* The option that was probably meant, if there is one. */
+static int refuse_unknown(const char *verb, const char *word, const struct flag *flags, size_t n_flags, struct err *err)
+{
+        char name[LEFT];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+        for (size_t i = 0; i < n_flags && !strncmp(name, "--", 2); i++)
+                if (flags[i].help && text_is_like(name + 2, flags[i].name))
+                        return err_say(err, -EINVAL, "unknown option %s: did you mean --%s? ('sublet %s --help')", name,
+                                       flags[i].name, verb);
+        return err_say(err, -EINVAL, "unknown option %s ('sublet %s --help')", word, verb);
+}
+
 int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, bool is_command,
                struct err *err)
 {
@@ -203,8 +221,7 @@ int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, 
                 if (option == ':')
                         return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 if (!flag)
-                        return err_say(err, -EINVAL, "unknown option %s ('sublet %s --help')", argv[optind - 1],
-                                       argv[0]);
+                        return refuse_unknown(argv[0], argv[optind - 1], flags, n_flags, err);
                 r = flag->read(flag, optarg, err);
                 if (r < 0)
                         return r;

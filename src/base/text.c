@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+        LIKE_MAX = 31, /* longest word that text_is_like compares */
+};
+
 /* "K", "Ki", "KB", "KiB", any case. Returns the shift, or -1. */
 static int unit_shift(const char *unit)
 {
@@ -82,11 +86,59 @@ int bytes_parse(const char *text, bytes whole, bytes *ret)
                 if (shift < 0 || (shift == 0 && value.millionths))
                         return -EINVAL;
                 size = times(value, (uint64_t)1 << shift);
+                if (size && size < MIB && !*end)
+                        return -EINVAL;
         }
         if (!size || size > INT64_MAX)
                 return -ERANGE;
         *ret = (bytes)size;
         return 0;
+}
+
+const char *bytes_wrong(const char *text, const char *otherwise, char buffer[static BYTES_WRONG])
+{
+        uint64_t number;
+
+        if (text[strspn(text, "0123456789")] || number_parse(text, &number) < 0 || !number || number >= MIB)
+                return otherwise;
+        (void)snprintf(buffer, BYTES_WRONG, "a unit is missing: did you mean %llu%s?", (unsigned long long)number,
+                       number < 1024 ? "G" : "M");
+        return buffer;
+}
+
+/* Edits between two words, two exchanged neighbours being one; `rows` are those of the last three prefixes of a. */
+static size_t distance(const char *a, const char *b, size_t n, size_t m)
+{
+        size_t rows[3][LIKE_MAX + 1];
+
+        for (size_t k = 0; k <= m; k++)
+                rows[0][k] = k;
+        for (size_t i = 1; i <= n; i++) {
+                size_t *row = rows[i % 3];
+                const size_t *above = rows[(i + 2) % 3];
+
+                row[0] = i;
+                for (size_t k = 1; k <= m; k++) {
+                        size_t least = above[k - 1] + (a[i - 1] != b[k - 1]);
+
+                        if (above[k] + 1 < least)
+                                least = above[k] + 1;
+                        if (row[k - 1] + 1 < least)
+                                least = row[k - 1] + 1;
+                        if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+                            rows[(i + 1) % 3][k - 2] + 1 < least)
+                                least = rows[(i + 1) % 3][k - 2] + 1;
+                        row[k] = least;
+                }
+        }
+        return rows[n % 3][m];
+}
+
+bool text_is_like(const char *word, const char *name)
+{
+        size_t n = strlen(word), m = strlen(name);
+
+        return n > 1 && n <= LIKE_MAX && m <= LIKE_MAX && distance(word, name, n, m) <= (n < 5 && m < 5 ? 1U : 2U);
 }
 
 const char *bytes_format(bytes size, char buffer[static BYTES_TEXT])

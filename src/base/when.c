@@ -141,13 +141,30 @@ static bool date_parse(const char *text, nsec *ret)
         return false;
 }
 
+/* "today" and "yesterday": their midnight. */
+static bool day_parse(const char *text, nsec now, nsec *ret)
+{
+        bool is_yesterday = !strcmp(text, "yesterday");
+        time_t seconds = (time_t)(now / NSEC_PER_SEC);
+        struct tm tm;
+
+        if ((!is_yesterday && strcmp(text, "today") != 0) || !localtime_r(&seconds, &tm))
+                return false;
+        tm.tm_hour = tm.tm_min = tm.tm_sec = 0;
+        tm.tm_mday -= is_yesterday;
+        tm.tm_isdst = -1;
+        seconds = mktime(&tm);
+        *ret = seconds > 0 ? (nsec)seconds * NSEC_PER_SEC : 0;
+        return true;
+}
+
 int since_parse(const char *text, nsec now, nsec *ret)
 {
         size_t digits = strspn(text, "0123456789");
         nsec span = 0;
         int r;
 
-        if (date_parse(text, ret))
+        if (date_parse(text, ret) || day_parse(text, now, ret))
                 return 0;
         r = duration_parse(text, &span);
         if (r < 0)

@@ -19,9 +19,9 @@ int duration_parse(const char *text, nsec *ret);
 const char *duration_format(nsec span, char buffer[static WHEN_TEXT]);
 
 /*
- * A point in the past, in nanoseconds since the epoch: a span before `now` ("1h", "2d"), a day ("2026-11-21",
- * from its midnight), a minute or second of it ("2026-11-21 10:30", "2026-11-21T10:30:05", a "Z" behind it for
- * UTC, else local time), or seconds since the epoch (more than 8 digits, also with a fraction, which the API's
+ * A point in the past, in nanoseconds since the epoch: a span before `now` ("1h", "2d"), a day ("2026-11-21", "today",
+ * "yesterday", from its midnight), a minute or second of it ("2026-11-21 10:30", "2026-11-21T10:30:05", a "Z" behind
+ * it for UTC, else local time), or seconds since the epoch (more than 8 digits, also with a fraction, which the API's
  * `to` and `time` are). 0; -EINVAL; -ERANGE.
  */
 int since_parse(const char *text, nsec now, nsec *ret);

@@ -8,6 +8,7 @@
 #include "ask/ask.h"
 #include "ask/field.h"
 #include "base/flags.h"
+#include "cli/known.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -20,15 +21,27 @@ static const char usage[] = "usage: sublet events [OPTION...] [TENANT]\n"
                             "\f";
 
 struct want {
-        const char *dir, *tenant;
+        const char *dir, *tenant, *level; /* level: "info", "warn" or "alert": it and what is graver */
         nsec since;
         bool is_json, is_following;
 };
+
+static int rank(const char *level)
+{
+        static const char *const levels[] = { "info", "warn", "alert" };
+
+        for (int i = 0; i < (int)ARRAY_SIZE(levels); i++)
+                if (!strcasecmp(level, levels[i]))
+                        return i;
+        return (int)ARRAY_SIZE(levels); /* of a newer daemon: shown */
+}
 
 static void print_event(const struct want *want, const json_t *event)
 {
         char when[WHEN_TEXT], tenant[128], line[400], detail[400];
 
+        if (want->level && rank(field_text(event, "level")) < rank(want->level))
+                return;
         if (want->is_json) {
                 (void)json_dumpf(event, stdout, JSON_COMPACT);
                 (void)printf("\n");
@@ -85,6 +98,8 @@ static int events_print(struct want *want, struct err *err)
         if (r < 0)
                 return err_say(err, r, "%s: no tenant has such a long name", want->tenant);
         r = ask_new(want->dir, &ask, err);
+        if (r == 0 && want->tenant)
+                r = known_check(ask, want->tenant, err);
         if (r < 0)
                 return r;
         if (!want->is_following)
@@ -97,8 +112,10 @@ int events_main(int argc, char **argv)
         struct want want = { 0 };
         const struct flag flags[] = {
                 { "follow", 'f', flag_is, &want.is_following, NULL, "and goes on as it happens", NULL },
+                { "level", 0, flag_word, &want.level, "=info|warn|alert", "these and graver ones (default: all)",
+                  NULL },
                 { "since", 0, flag_since, &want.since, "TIME",
-                  "from then on: 10m (ago), 2026-11-21, '2026-11-21 10:30'\n"
+                  "from then on: 10m (ago), yesterday, 2026-11-21, '2026-11-21 10:30'\n"
                   "(default: all that is kept)",
                   NULL },
                 { "json", 0, flag_is, &want.is_json, NULL, "one JSON object per line", NULL },

@@ -23,7 +23,7 @@ static const char usage[] =
         "Changes a tenant's lease while it runs.\n"
         "\n"
         "  mem=SIZE[,DEVICE=SIZE...]   quota of GPU memory: 8G, 512M, 25%; 8G,1=16G for one device\n"
-        "  share=PERCENT               part of GPU time that it is entitled to: 30, 12.5%\n"
+        "  share=PERCENT|none          part of GPU time that it is entitled to: 30, 12.5%; none: an equal part\n"
         "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
         "\n"
@@ -34,10 +34,12 @@ static const char usage[] =
 
 static int check_size(const char *text, struct err *err)
 {
+        char wrong[BYTES_WRONG];
         bytes size;
 
         if (bytes_parse(text, GIB, &size) < 0)
-                return err_say(err, -EINVAL, "mem=%s: not a size such as 8G, 512M or 25%%", text);
+                return err_say(err, -EINVAL, "mem=%s: %s", text,
+                               bytes_wrong(text, "not a size such as 8G, 512M or 25%", wrong));
         return 0;
 }
 
@@ -75,13 +77,15 @@ static int put_percent(json_t *body, const char *key, const char *field, const c
         unsigned int permille;
 
         if (permille_parse(value, &permille) < 0)
-                return err_say(err, -EINVAL, "%s=%s: not a percentage such as 30 or 12.5", key, value);
+                return err_say(err, -EINVAL, "%s=%s: percent, 0.1 to 100, such as 30 or 12.5", key, value);
         (void)json_object_set_new(body, field, json_integer((json_int_t)permille));
         return 0;
 }
 
 static int put_share(json_t *body, const char *value, struct err *err)
 {
+        if (!strcmp(value, "none"))
+                return json_object_set_new(body, "share_permille", json_null());
         return put_percent(body, "share", "share_permille", value, err);
 }
 

@@ -9,6 +9,7 @@
 #include "ask/ask.h"
 #include "ask/field.h"
 #include "base/flags.h"
+#include "cli/known.h"
 #include "cli/table.h"
 
 #include <locale.h>
@@ -82,7 +83,9 @@ static int usage_print(const struct want *want, struct err *err)
                 r = ask_query(path, "tenant", want->tenant);
         if (r < 0)
                 return err_say(err, r, "%s: no tenant has such a long name", want->tenant);
-        if ((r = ask_new(want->dir, &ask, err)) < 0 || (r = ask_get(ask, path, &entries, err)) < 0)
+        if ((r = ask_new(want->dir, &ask, err)) < 0 ||
+            (want->tenant && (r = known_check(ask, want->tenant, err)) < 0) ||
+            (r = ask_get(ask, path, &entries, err)) < 0)
                 return r;
         if (want->is_json)
                 (void)(json_dumpf(entries, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
@@ -97,7 +100,7 @@ int usage_main(int argc, char **argv)
         struct want want = { 0 };
         const struct flag flags[] = {
                 { "since", 0, flag_since, &want.since, "TIME",
-                  "from then on: 1h (ago), 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
+                  "from then on: 1h (ago), yesterday, 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
                 { "json", 0, flag_is, &want.is_json, NULL, "the daemon's answer", NULL },
                 { "dir", 0, flag_text, &want.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },

@@ -282,6 +282,8 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
         loop_timer_set(daemon->loop, &tidy, NSEC_PER_SEC, TIDY_SEC * NSEC_PER_SEC);
         event_emit(daemon, EVENT_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
                    daemon->n_devices, daemon->backend.release);
+        if (daemon->url[0])
+                (void)fprintf(stderr, "sublet daemon: %s answers whoever can reach it\n", daemon->url);
         notify("READY=1");
         r = loop_run(daemon->loop);
         notify("STOPPING=1");
@@ -323,12 +325,13 @@ static void raise_file_limit(void)
 
 static int daemon_run(struct daemon *daemon, struct err *err)
 {
-        _cleanup_(closep) int lock = -1;
+        _cleanup_(closep) int lock = -1, serve_lock = -1;
         int r;
 
         raise_file_limit();
         if ((r = gpu_backend_find(&daemon->backend, err)) < 0 ||
-            (r = prepare_directories(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
+            (r = prepare_directories(&daemon->settings, &lock, err)) < 0 ||
+            (r = serve_lock = gpu_serve_lock(err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
         store_on_progress(daemon->store, on_progress, daemon);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/flags.h"
 #include "base/when.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,9 +90,14 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 { "patience", 0, read_patience, &settings->patience, "TIME",
                   "how long a pod's container waits for its allocation: 0s to 5m (default: 20s)", NULL },
                 { "listen", 0, flag_text, &settings->listen, "ADDR:PORT",
-                  "answer GET over TCP to anyone who can reach it, e.g. :" DAEMON_PORT " (default: off)", NULL },
+                  "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
+                  "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
+                  NULL },
         };
         int operand;
+
+        char host[SOCKET_HOST];
+        unsigned int port;
 
         settings->patience = 20 * NSEC_PER_SEC;
         operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
@@ -99,6 +105,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 return operand < 0 ? operand : 1;
         if (operand < argc)
                 return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[operand]);
+        if (settings->listen && socket_where_parse(settings->listen, host, &port, err) < 0)
+                return -EINVAL;
         settings->stops_unmanaged = !strcmp(unmanaged, "stop");
         if ((dir && copy_path(settings->dir, sizeof(settings->dir), "--dir", dir, err) < 0) ||
             (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err)
 {
@@ -49,6 +50,26 @@ void gpu_machine(char ret[static GPU_MACHINE])
         ret[strcspn(ret, "\n")] = '\0';
         if (!ret[0])
                 (void)strcpy(ret, "?");
+}
+
+int gpu_serve_lock(struct err *err)
+{
+        const char *directory = getenv("SUBLET_SIM");
+        _cleanup_(closep) int fd = -1;
+        char path[512];
+
+        (void)snprintf(path, sizeof(path), "%s%s", directory ? directory : "/dev/nvidiactl", directory ? "/id" : "");
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+                return TAKE_FD(fd);
+        if (errno != EWOULDBLOCK)
+                return err_set(err, -errno, "locking %s", path);
+        return err_say(err, -EBUSY,
+                       "another daemon serves the devices of this machine already, from another directory: stop it "
+                       "first ('fuser %s')",
+                       path);
 }
 
 int gpu_backend_find(struct gpu_backend *ret, struct err *err)

@@ -43,6 +43,10 @@ int gpu_backend_find(struct gpu_backend *ret, struct err *err);
  * does not say. */
 void gpu_machine(char ret[static GPU_MACHINE]);
 
+/* For the one that serves this machine's devices: a lock that lasts as long as the returned descriptor is open,
+ * whatever directory that daemon has. The descriptor; -EBUSY: somebody has it; -errno. */
+int gpu_serve_lock(struct err *err);
+
 /* Either of them alone. */
 int gpu_driver_open(struct gpu_backend *ret, struct err *err);
 int gpu_sim_open(struct gpu_backend *ret, struct err *err);

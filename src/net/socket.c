@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
+enum {
+        PORT_MAX = 65535,
+};
 
 static_assert(SOCKET_PATH == sizeof(((struct sockaddr_un *)NULL)->sun_path), "as large as the kernel's");
 
@@ -97,17 +102,32 @@ static int tcp_open(const struct addrinfo *at, unsigned int *ret_port)
         return TAKE_FD(fd);
 }
 
-int socket_listen_tcp(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err)
+int socket_where_parse(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err)
 {
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
         const char *colon = strrchr(where, ':'), *host = where + (where[0] == '[');
-        struct addrinfo *found = NULL;
-        int r;
+        uint64_t port;
 
         if (!colon || !colon[1] || (where[0] == '[' && (colon == where || colon[-1] != ']')))
                 return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 127.0.0.1:9180", where);
+        if (number_parse(colon + 1, &port) < 0 || port > PORT_MAX)
+                return err_say(err, -EINVAL, "--listen %s: a port is a number from 0 (any) to %d", where, PORT_MAX);
         (void)snprintf(ret_host, SOCKET_HOST, "%.*s", (int)(colon - host) - (where[0] == '['), host);
-        r = getaddrinfo(ret_host[0] ? ret_host : NULL, colon + 1, &hints, &found);
+        *ret_port = (unsigned int)port;
+        return 0;
+}
+
+int socket_listen_tcp(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err)
+{
+        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+        struct addrinfo *found = NULL;
+        unsigned int port;
+        char service[16];
+        int r = socket_where_parse(where, ret_host, &port, err);
+
+        if (r < 0)
+                return r;
+        (void)snprintf(service, sizeof(service), "%u", port);
+        r = getaddrinfo(ret_host[0] ? ret_host : NULL, service, &hints, &found);
         if (r)
                 return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
         r = tcp_open(found, ret_port);

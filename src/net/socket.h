@@ -32,6 +32,9 @@ int socket_connect(int type, unsigned int patience, const char *path, ...) __att
 /* The process at the other end of a Unix socket, as it was when it connected. 0; -errno. */
 int socket_peer(int fd, struct ucred *ret);
 
+/* The parts of such an address; host "": none was written. 0; -EINVAL, and err says it as the value of --listen. */
+int socket_where_parse(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err);
+
 /* Listens at "127.0.0.1:9180", "[::1]:9180", "name:80" or ":443" (every address); port 0: any. ret_host: what stands
  * before the port, without brackets; ret_port: where it listens. Returns the descriptor, nonblocking; -errno, and err
  * says it as the value of --listen. */

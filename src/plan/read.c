@@ -69,11 +69,12 @@ static int read_word(const struct place *place, const json_t *value, const char 
 
 static int read_memory(const struct place *place, const json_t *value, bytes *ret)
 {
+        static const char wanted[] = "a size such as 8G is needed: what a replica holds, its context included";
         const char *text = json_string_value(value);
+        char wrong[BYTES_WRONG];
 
         if (!text || strchr(text, '%') || bytes_parse(text, 0, ret) < 0)
-                return place_refuse(place, "memory",
-                                    "a size such as 8G is needed: what a replica holds, its context included");
+                return place_refuse(place, "memory", text ? bytes_wrong(text, wanted, wrong) : wanted);
         return 0;
 }
 

@@ -33,6 +33,7 @@ void run_fill_in(struct run *run, const char *path)
         if (!run->tenant)
                 run->tenant = last_part(path);
         (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", run->tenant);
+        run->is_dir_named = run->dir || getenv("SUBLET_DIR");
         if (!run->dir)
                 run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
 }

@@ -31,6 +31,7 @@
 
 enum {
         AUDIT_MS_MAX = 3600000,
+        WAIT_LONGEST = 86400 * 366,
 };
 
 static const char usage[] =
@@ -46,8 +47,16 @@ static int read_percent(const struct flag *flag, const char *value, struct err *
         unsigned int parsed;
 
         if (permille_parse(value, &parsed) < 0)
-                return flag_refuse(flag, value, "percent of the device's time, such as 30 or 12.5%", err);
+                return flag_refuse(flag, value, "percent of the device's time, 0.1 to 100, such as 30 or 12.5%", err);
         *(permille *)flag->to = parsed;
+        return 0;
+}
+
+static int read_wait(const struct flag *flag, const char *value, struct err *err)
+{
+        if (value)
+                return flag_span(flag, value, err);
+        *(nsec *)flag->to = WAIT_LONGEST * NSEC_PER_SEC;
         return 0;
 }
 
@@ -102,6 +111,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "take turns (default), share the device by MPS, or use a MIG instance", NULL },
                 { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",
                   "multiprocessors to compute on (with --preload, or --mode spatial)", NULL },
+                { "wait", 0, read_wait, &run->wait, "[=TIME]",
+                  "wait until there is room for the lease: 10m, without a time for as long as it takes", NULL },
                 { "no-daemon", 0, flag_is, &run->is_alone, NULL, "enforce only the quota, even if a daemon is running",
                   NULL },
                 { "preload", 0, flag_is, &run->is_preload, NULL,
@@ -184,6 +195,19 @@ int run_prepare_lease(struct run *run, struct err *err)
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
 
+/* A command of hours must not end without the summary that was asked for. -EROFS: it cannot be written. */
+static int check_report(const struct run *run, struct err *err)
+{
+        FILE *file = run->report_path ? fopen(run->report_path, "ae") : NULL;
+
+        if (!run->report_path)
+                return 0;
+        if (!file)
+                return err_say(err, -EROFS, "--report %s: %s", run->report_path, strerror(errno));
+        (void)fclose(file);
+        return 0;
+}
+
 static int run_prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
 {
         int r;
@@ -217,6 +241,7 @@ static int wait_for_command(struct run *run, int signals)
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
 {
         FILE *to = stderr;
+        int r;
 
         if (!report || (run->is_quiet && !run->report_path))
                 return;
@@ -228,11 +253,15 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
                 to = fopen(run->report_path, "we");
         if (!to) {
                 (void)fprintf(stderr, "sublet: %s: %s; the summary is here:\n", run->report_path, strerror(errno));
+                run->is_report_lost = true;
                 to = stderr; /* it may be the result of hours */
         }
-        (void)report_print(to, report, run->is_json);
-        if (to != stderr)
-                (void)fclose(to);
+        r = report_print(to, report, run->is_json);
+        if (to == stderr || (fclose(to) == 0 && r == 0))
+                return;
+        (void)fprintf(stderr, "sublet: %s: %s; the summary is here:\n", run->report_path, strerror(errno));
+        run->is_report_lost = true;
+        (void)report_print(stderr, report, run->is_json);
 }
 
 void run_print_books(struct run *run, int code, nsec elapsed)
@@ -312,16 +341,25 @@ int run_main(int argc, char **argv)
         if (r == 1)
                 return 0;
         if (r == 0)
+                r = check_report(&run, &err);
+        if (r == 0)
                 r = run_prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
-                return EXIT_USAGE;
+                return r == -ENOTCONN || r == -EROFS ? EXIT_FAILED : EXIT_USAGE;
         }
+        if (!has_daemon && !run.is_alone && !run.is_quiet && !run.is_json && !run.report_path)
+                (void)fprintf(stderr,
+                              "sublet: no daemon is in %s: only the quota of memory holds, no share of time "
+                              "(--no-daemon says that this is meant)\n",
+                              run.dir);
         r = run.is_preload ? run_preloaded(&run, has_daemon, &err) :
             has_daemon     ? run_with_daemon(&run, &filter, &err) :
                              run_supervised(&run, &filter, &err);
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
+        if (r == 0 && run.is_report_lost)
+                return EXIT_FAILED;
         return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : r;
 }

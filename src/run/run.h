@@ -28,11 +28,14 @@ struct run {
         bool is_named;
         const char *report_path;
         bool is_quiet, is_json, is_verbose, ipc_host;
-        uint64_t audit_ms; /* 0: the gate's default */
-        char **argv;       /* the command */
+        bool is_report_lost; /* it could not be written to report_path */
+        uint64_t audit_ms;   /* 0: the gate's default */
+        char **argv;         /* the command */
 
         /* for the daemon */
         const char *dir;       /* --dir, SUBLET_DIR or the default */
+        bool is_dir_named;     /* not the default: a daemon must be there */
+        nsec wait;             /* for room, at most; 0: not at all */
         bool is_alone;         /* --no-daemon */
         bool is_preload;       /* --preload: libsublet.so inside instead of supervision */
         const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
@@ -59,7 +62,7 @@ void run_print_event(struct run *run, enum event_kind event, pid_t process, cons
 /* Prints a report to --report or stderr, with exit code and elapsed time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
 
-/* Whether a daemon is to run this tenant. -EINVAL, -ENOENT: an option needs one. */
+/* Whether a daemon is to run this tenant. -EINVAL; -ENOTCONN: an option needs one. */
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);
 
 /* The exit code, or -errno. */

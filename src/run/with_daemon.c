@@ -27,6 +27,7 @@ enum {
         TRIES = 30, /* of 100 ms each: a daemon that is being replaced returns */
         ADMISSION_MS = 10000,
         RETURN_MS = 100,
+        WAIT_MS = 500,     /* between two requests of --wait */
         ANSWER_MS = 5000,  /* of the next daemon to our return, within a pass of its loop */
         REPORT_MS = 15000, /* a shim gives the driver 5 s to tear down */
 };
@@ -40,28 +41,40 @@ static int path_of(const struct run *run, char path[static SOCKET_PATH], struct 
         return 0;
 }
 
+/* -ENOTCONN: what was asked for needs the daemon that is not there. */
+static int refuse_alone(const struct run *run, bool wants, struct err *err)
+{
+        if (wants)
+                return err_say(err, -ENOTCONN,
+                               "--share, --cap, --class, --job, --mode and --wait need the daemon, and none is in %s: "
+                               "start it with 'sublet daemon'",
+                               run->dir);
+        if (run->is_dir_named)
+                return err_say(err, -ENOTCONN,
+                               "no daemon is in %s: start it with 'sublet daemon --dir %s', or say --no-daemon for a "
+                               "quota without it",
+                               run->dir, run->dir);
+        if (run->attach && !strcmp(run->attach, "required"))
+                return err_say(err, -ENOTCONN, "--attach=required needs the daemon: start it with 'sublet daemon'");
+        return 0;
+}
+
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->mode || run->job, has;
+        bool wants = run->share || run->cap || run->class || run->mode || run->job || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
-        has = access(path, F_OK) == 0;
         if (wants && run->is_alone)
                 return err_say(err, -EINVAL,
-                               "--share, --cap, --class, --job and --mode need the daemon: leave --no-daemon out");
-        if (wants && !has)
-                return err_say(
-                        err, -ENOENT,
-                        "--share, --cap, --class, --job and --mode need the daemon, and none is in %s: start it with "
-                        "'sublet daemon'",
-                        run->dir);
-        *ret = has && !run->is_alone;
-        if (!*ret && run->attach && !strcmp(run->attach, "required"))
-                return err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
-        return 0;
+                               "--share, --cap, --class, --job, --mode and --wait need the daemon: leave --no-daemon "
+                               "out");
+        if (run->is_alone && run->attach && !strcmp(run->attach, "required"))
+                return err_say(err, -EINVAL, "--attach=required needs the daemon: leave --no-daemon out");
+        *ret = !run->is_alone && access(path, F_OK) == 0;
+        return *ret || run->is_alone ? 0 : refuse_alone(run, wants, err);
 }
 
 /* ---- admission ----------------------------------------------------------------------------------- */
@@ -136,6 +149,12 @@ static int on_granted(struct run *run, const json_t *body)
         return 0;
 }
 
+/* -ENOSPC: there may be room later. */
+static int refusal(const char *code)
+{
+        return !strcmp(code, "EINVAL") ? -EINVAL : !strcmp(code, "ENOSPC") ? -ENOSPC : -EPERM;
+}
+
 static int await_grant(struct run_talk *talk, struct err *err)
 {
         struct pollfd fd = { talk->socket, POLLIN, 0 };
@@ -155,7 +174,7 @@ static int await_grant(struct run_talk *talk, struct err *err)
         }
         if (strcmp(message_type(&message), "refused"))
                 return err_say(err, -EPROTO, "the daemon in %s answered '%s'", run->dir, message_type(&message));
-        return err_say(err, strcmp(message_text(message.body, "code", ""), "EINVAL") ? -EPERM : -EINVAL, "%s",
+        return err_say(err, refusal(message_text(message.body, "code", "")), "%s",
                        message_text(message.body, "text", "refused"));
 }
 
@@ -317,7 +336,7 @@ static int hand_over(struct run *run, int socket, int listener, struct err *err)
         return err_say(err, -EPIPE, "the daemon in %s hung up; the command has been ended", run->dir);
 }
 
-int run_ask(struct run_talk *talk, struct err *err)
+static int ask_once(struct run_talk *talk, struct err *err)
 {
         int r = talk->socket = reach(talk->run, err);
 
@@ -326,6 +345,24 @@ int run_ask(struct run_talk *talk, struct err *err)
         if (r >= 0)
                 r = await_grant(talk, err);
         return r < 0 ? r : 0;
+}
+
+/* With --wait: until there is room. For what it waits is said once, and again when that is something else. */
+int run_ask(struct run_talk *talk, struct err *err)
+{
+        nsec deadline = clock_now() + talk->run->wait;
+        char said[sizeof(err->text)] = "";
+        int r;
+
+        while ((r = ask_once(talk, err)) == -ENOSPC && clock_now() < deadline) {
+                if (strcmp(said, err->text) != 0 && !talk->run->is_quiet)
+                        (void)fprintf(stderr, "sublet: waiting for room: %s\n", err->text);
+                (void)snprintf(said, sizeof(said), "%s", err->text);
+                closep(&talk->socket);
+                talk->socket = -1;
+                (void)poll(NULL, 0, WAIT_MS);
+        }
+        return r;
 }
 
 void run_talk_done(struct run_talk *talk)

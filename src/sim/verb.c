@@ -147,10 +147,13 @@ static int read_count(const struct flag *flag, const char *text, struct err *err
 
 static int read_memory(const struct flag *flag, const char *text, struct err *err)
 {
+        char wrong[BYTES_WRONG];
         bytes *memory = flag->to;
 
         if (bytes_parse(text, 0, memory) < 0 || *memory > 1024 * GIB)
-                return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
+                return bytes_wrong(text, NULL, wrong) ?
+                               err_say(err, -EINVAL, "--memory %s: %s", text, wrong) :
+                               err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
         return 0;
 }
 

@@ -56,12 +56,13 @@ static int select_gpus(const char *gpus, struct lease *lease, struct err *err)
 
 static int set_quota(const char *text, struct lease_device *device, unsigned int index, struct err *err)
 {
-        char has[BYTES_TEXT];
+        char has[BYTES_TEXT], wrong[BYTES_WRONG];
         bytes size;
         int r = bytes_parse(text, device->total, &size);
 
         if (r < 0)
-                return err_say(err, r, "'%s' is not a size such as 8G, 512M or 25%%", text);
+                return err_say(err, r, "'%s': %s", text,
+                               bytes_wrong(text, "not a size such as 8G, 512M or 25%", wrong));
         if (size > device->total)
                 return err_say(err, -ERANGE, "%s is more than device %u has (%s)", text, index,
                                bytes_format(device->total, has));
@@ -115,6 +116,7 @@ static int set_memory(const char *memory, struct lease *lease, struct err *err)
 static int set_host(const char *host, struct lease *lease, struct err *err)
 {
         struct sysinfo info;
+        char wrong[BYTES_WRONG];
         bytes whole, size;
         int r;
 
@@ -127,7 +129,8 @@ static int set_host(const char *host, struct lease *lease, struct err *err)
         }
         r = bytes_parse(host, whole, &size);
         if (r < 0)
-                return err_say(err, r, "--host-mem %s: not a size such as 8G, 512M or 25%%", host);
+                return err_say(err, r, "--host-mem %s: %s", host,
+                               bytes_wrong(host, "not a size such as 8G, 512M or 25%", wrong));
         lease->host.size = size;
         return 0;
 }

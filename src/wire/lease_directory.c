@@ -141,6 +141,8 @@ int lease_directory_remove(const char *dir, struct err *err)
 {
         _cleanup_(closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
+        if (fd < 0 && errno == ENOENT)
+                return err_say(err, -ENOENT, "there is no lease at %s: it has ended, or was never made", dir);
         if (fd < 0)
                 return err_set(err, -errno, "looking for %s", dir);
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)

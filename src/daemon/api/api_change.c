@@ -29,13 +29,15 @@ enum {
 static int parse_size(const struct daemon *daemon, const json_t *value, unsigned int device, bytes *ret,
                       struct err *err)
 {
+        const char *text = json_is_string(value) ? json_string_value(value) : "";
+        char wrong[BYTES_WRONG];
         bytes size;
 
         if (json_is_integer(value) && json_integer_value(value) > 0)
                 size = (bytes)json_integer_value(value);
-        else if (!json_is_string(value) ||
-                 bytes_parse(json_string_value(value), daemon->tenants.totals[device], &size) < 0)
-                return err_say(err, -EINVAL, "mem: a size such as \"8G\" or \"25%%\", or a number of bytes");
+        else if (bytes_parse(text, daemon->tenants.totals[device], &size) < 0)
+                return err_say(err, -EINVAL, "mem: %s",
+                               bytes_wrong(text, "a size such as \"8G\" or \"25%\", or a number of bytes", wrong));
         *ret = size;
         return 0;
 }

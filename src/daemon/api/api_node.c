@@ -25,6 +25,31 @@ void api_version(struct daemon *daemon, const struct api_request *request, const
                            "since", (json_int_t)(daemon->since / NSEC_PER_SEC)));
 }
 
+void api_healthz(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        (void)daemon;
+        (void)request;
+        (void)name;
+        api_json(ret, API_OK, json_pack("{s:s}", "status", "ok"));
+}
+
+void api_readyz(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        unsigned int n_lost = 0;
+
+        (void)request;
+        (void)name;
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                n_lost += daemon->devices[i].is_lost;
+        if (daemon->store_has_failed)
+                api_error(ret, API_UNAVAILABLE, "leases and usage cannot be stored: %s",
+                          daemon->store ? store_error(daemon->store) : "no store");
+        else if (n_lost == daemon->n_devices)
+                api_error(ret, API_UNAVAILABLE, "every device is lost");
+        else
+                api_json(ret, API_OK, json_pack("{s:s}", "status", "ready"));
+}
+
 static json_t *device_json(struct daemon *daemon, struct device *device)
 {
         const struct sched_device *scheduled = &device->scheduled;

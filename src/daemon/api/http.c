@@ -372,10 +372,17 @@ static int open_unix(struct http *http, struct err *err)
 
 static int open_tcp(struct http *http, const char *where, struct err *err)
 {
+        char address[SOCKET_HOST + 16];
         unsigned int port;
-        int fd = socket_listen_tcp(where, http->host, &port, err);
+        int fd, r;
 
-        return fd < 0 ? fd : listen_on(http, fd, true, err);
+        (void)snprintf(address, sizeof(address), "%s%s", where[0] == ':' ? "127.0.0.1" : "", where);
+        fd = socket_listen_tcp(address, http->host, &port, err);
+        if (fd < 0 || (r = listen_on(http, fd, true, err)) < 0)
+                return fd < 0 ? fd : r;
+        (void)snprintf(http->daemon->url, sizeof(http->daemon->url),
+                       strchr(http->host, ':') ? "http://[%s]:%u/" : "http://%s:%u/", http->host, port);
+        return 0;
 }
 
 int http_open(struct daemon *daemon, struct http **ret, struct err *err)

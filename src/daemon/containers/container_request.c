@@ -98,12 +98,14 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
  * numbers. */
 static int lower_to(bytes *memory, bytes whole, const char *mem, struct err *err)
 {
+        char wrong[BYTES_WRONG];
         bytes size;
 
         if (!*mem)
                 return 0;
         if (bytes_parse(mem, whole, &size) < 0)
-                return err_say(err, -EINVAL, "mem '%s' is not a size such as 8G, 512M or 25%%", mem);
+                return err_say(err, -EINVAL, "mem '%s': %s", mem,
+                               bytes_wrong(mem, "not a size such as 8G, 512M or 25%", wrong));
         if (size < *memory)
                 *memory = size;
         return 0;

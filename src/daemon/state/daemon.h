@@ -103,6 +103,7 @@ struct daemon {
         struct loop *loop;
         struct store *store;
         struct http *http;
+        char url[300];                            /* of settings.listen, as it came to be; "": none */
         void (*on_change)(struct daemon *daemon); /* NULL: nobody waits for changes */
         struct watch *watch;
         struct unmanaged *unmanaged;

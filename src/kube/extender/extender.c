@@ -24,7 +24,7 @@
 
 #define GPUSHARE "/gpushare-scheduler"
 
-#define BODIES ((size_t)512 << 20) /* a filter call with 5,000 whole nodes takes 330 MiB; below the manifest's limit */
+#define BODIES ((size_t)640 << 20) /* a filter call with 5,000 whole nodes takes 400 MiB; below the manifest's limit */
 #define PAUSE_MOST_MSEC 1500       /* of few: ready within 3 s of the API server's return */
 #define REFRESH_EVERY (5 * NSEC_PER_SEC) /* of the certificate */
 

@@ -267,6 +267,7 @@ int kubectl_main(int argc, char **argv)
         bool is_json = take_json(&argc, argv);
         struct kubectl kubectl = { argv + 1, argc - 1 };
         struct err err = { 0 };
+        char wrong[BYTES_WRONG];
         bytes unit = GIB;
         int r;
 
@@ -275,7 +276,8 @@ int kubectl_main(int argc, char **argv)
                 return 0;
         }
         if (unit_text && bytes_parse(unit_text, 0, &unit) < 0) {
-                (void)fprintf(stderr, "sublet: SUBLET_UNIT=%s: not a size such as 1G\n", unit_text);
+                (void)fprintf(stderr, "sublet: SUBLET_UNIT=%s: %s\n", unit_text,
+                              bytes_wrong(unit_text, "not a size such as 1G", wrong));
                 return 2;
         }
         r = show_cluster(&kubectl, unit, is_json, &err);

@@ -87,6 +87,7 @@ static int endpoint_add(struct plugin *plugin, struct plugin_resource resource, 
 static int add_endpoints(struct plugin *plugin, const struct options *options, struct err *err)
 {
         bool has_mps = plugin->ways.mps != NULL;
+        char wrong[BYTES_WRONG];
         bytes unit = GIB;
         int r;
 
@@ -108,7 +109,8 @@ static int add_endpoints(struct plugin *plugin, const struct options *options, s
                                                               .seats = options->seats },
                                     err);
         if (options->unit && (bytes_parse(options->unit, 0, &unit) < 0 || unit % MIB))
-                return err_say(err, -EINVAL, "--unit %s: a size of whole MiB", options->unit);
+                return err_say(err, -EINVAL, "--unit %s: %s", options->unit,
+                               bytes_wrong(options->unit, "a size of whole MiB", wrong));
         r = endpoint_add(plugin,
                          (struct plugin_resource){ .name = options->is_aliyun ? NAME_ALIYUN_MEMORY : NAME_MEMORY,
                                                    .kind = PLUGIN_MEMORY,

@@ -249,6 +249,18 @@ END
         [ "$(find "$SUBLET_DIR" -type s | wc -l)" -eq 0 ]
 }
 
+@test "a second daemon for the same devices is refused, whatever directory it has, until the first is gone" {
+        daemon_start
+        run on "$sublet" daemon --dir "$machine/other"
+        [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
+        [[ $output == *"another daemon serves the devices of this machine already"* ]]
+        [ ! -e "$machine/other/sublet.sock" ]
+        lodger one --mem 1G -- sleep 60
+        daemon_end KILL
+        daemon_start # also beside a tenant that lives
+        [ "$("$sublet" ps -q)" = one ]
+}
+
 @test "a directory that others could put files into is refused, and nobody's file is written through a link" {
         echo precious > "$machine/precious"
         mkdir "$machine/open" && chmod 777 "$machine/open"
@@ -276,8 +288,11 @@ END
         done
         run -0 "$sublet" daemon --help
         [[ $output == *"--overcommit"* ]]
-        run on "$sublet" daemon --dir "$machine/x" --listen nonsense
-        [ "$status" -eq 1 ] && [[ ${lines[0]} == *"--listen nonsense"* ]]
+        for order in nonsense :99999 :-1 127.0.0.1:http; do
+                run on "$sublet" daemon --dir "$machine/x" --listen "$order"
+                [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"--listen $order: "* ]]
+        done
+        [ ! -e "$machine/x" ]
 }
 
 # ---- who may do what ------------------------------------------------------------------------------
@@ -357,6 +372,16 @@ END
         [ "$(curl -sS -o /dev/null -w '%{http_code}' -X PATCH -d '{"mem":"2G"}' "http://127.0.0.1:$port/v1/tenants/one")" = 405 ]
         [ "$(curl -sS -o /dev/null -w '%{http_code}' -H 'Host: evil.example' "http://127.0.0.1:$port/v1/tenants")" = 403 ]
         [ "$("$sublet" ps -q)" = one ]
+}
+
+@test "a port without an address is this machine's only; the URL is printed, and says whether it is ready" {
+        local url
+        daemon_start --listen :0
+        wait_for grep -q '^sublet daemon: http' "$machine/daemon"
+        url=$(sed -n 's|^sublet daemon: \(http://127.0.0.1:[0-9]*/\) .*|\1|p' "$machine/daemon")
+        [ "$(curl -sS "${url}healthz" | jq -r .status)" = ok ]
+        [ "$(curl -sS "${url}readyz" | jq -r .status)" = ready ]
+        run ! curl -sS -m 5 "http://127.0.0.2:${url#http://127.0.0.1:}healthz"
 }
 
 @test "over TCP one address does not keep the others out" {

@@ -222,6 +222,73 @@ refused_1() {
 
 # ---- top ------------------------------------------------------------------------------------------
 
+@test "a name that no tenant has or had is an error in every verb" {
+        local order
+        daemon_start
+        lodger one --mem 1G -- sleep 60
+        for order in "usage ghost" "events ghost" "events -f ghost" "end ghost" "set ghost share=30" "usage --since 1h ghost"; do
+                # shellcheck disable=SC2086
+                run "$sublet" $order
+                refused_1 "no tenant '?ghost"
+        done
+        run -0 "$sublet" usage one
+        run -0 "$sublet" events --since 1h one
+        run on "$sublet" lease --end "$machine/none"
+        refused_1 'there is no lease at'
+}
+
+@test "share=none gives the share back; a size without its unit changes nothing" {
+        daemon_start
+        lodger one --mem 1G --share 30 -- sleep 60
+        run -0 "$sublet" set one share=none
+        [ "$output" = "one: share 30% -> 100%" ]
+        run "$sublet" set one mem=8
+        one_line_and_2 'did you mean 8G'
+        run curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" -X PATCH -d '{"mem":"8"}' http://localhost/v1/tenants/one
+        [[ $output == *'did you mean 8G?'* ]]
+        [ "$(of one quota_bytes)" -eq $((1024 * MIB)) ]
+}
+
+@test "events of a level and those that are graver" {
+        daemon_start
+        lodger one --mem 8G -- "$raw" --steps 512 --max 4096 --hold 60
+        wait_for eval '[ "$(of one held_bytes)" -ge $((4 << 30)) ]'
+        "$sublet" set one mem=2G
+        run -0 "$sublet" events --level warn --since yesterday
+        lines_have QUOTA_SHRANK
+        run ! grep -q TENANT_CHANGED <<< "$output"
+        run -0 "$sublet" events --level info
+        lines_have TENANT_CHANGED
+        run "$sublet" events --level loud
+        one_line_and_2 'info, warn or alert'
+}
+
+@test "a recording that cannot be written is refused before it begins, with the file's name" {
+        daemon_start
+        run "$sublet" trace --for 60s -o /nonexistent/trace
+        refused_1 '/nonexistent/trace: No such file'
+        run "$sublet" trace --for 60s -o /dev/full
+        refused_1 '/dev/full: No space left'
+        echo mine > "$machine/mine"
+        run "$sublet" trace --dir /nonexistent -o "$machine/mine"
+        refused_1 'no daemon answers'
+        [ "$(cat "$machine/mine")" = mine ]
+}
+
+@test "run --wait waits for room, says for what, and gives up when its time is over" {
+        daemon_start
+        lodger one --mem 60G -- sleep 60
+        run on "$sublet" run --wait=1s --mem 8G -- true
+        [ "$status" -eq 125 ] && [[ ${lines[0]} == "sublet: waiting for room: "* ]]
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$sublet" run --wait --name two --mem 8G -- true 3>&- > "$machine/two" 2>&1 &
+        supervisor=$!
+        wait_for grep -q 'waiting for room' "$machine/two"
+        "$sublet" end one
+        wait "$supervisor"
+        [ "$(grep -c 'waiting for room' "$machine/two")" -eq 1 ]
+}
+
 @test "top as text shows time, memory, share, and the device" {
         daemon_start
         lodger one --mem 8G --share 30 -- "$load_program" -t 30 deep

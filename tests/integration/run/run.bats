@@ -145,7 +145,7 @@ END
 # ---- what it says ---------------------------------------------------------------------------------
 
 @test "the summary is one line per device, on stderr" {
-        run --separate-stderr on "$sublet" run --mem 1G -- echo hello
+        run --separate-stderr on "$sublet" run --no-daemon --mem 1G -- echo hello
         [ "$output" = hello ]
         [ "$stderr" = 'sublet: echo: device 0: quota 1 GiB, peak 0 B' ]
 }
@@ -157,7 +157,7 @@ END
 }
 
 @test "--name is the tenant's name" {
-        run on "$sublet" run --name chat -- true
+        run on "$sublet" run --no-daemon --name chat -- true
         [[ $output == 'sublet: chat: device 0:'* ]]
 }
 
@@ -186,11 +186,15 @@ assert 0 < books["elapsed_seconds"] < 60, books
         [ "$(cat "$BATS_TEST_TMPDIR/file")" = 'sublet: true: device 0: quota 2 GiB, peak 0 B' ]
 }
 
-@test "a report that cannot be written is an error message, and the exit code stays the command's" {
-        run on "$sublet" run --name lost --report /nonexistent/file -- sh -c 'exit 3'
-        [[ $output == *"the summary is here:"*"sublet: lost: device 0: quota "* ]]
+@test "a report that cannot be written is one line before the command starts; on a full disk the exit code says it" {
+        run on "$sublet" run --report /nonexistent/report -- touch "$BATS_TEST_TMPDIR/started"
+        [ "$status" -eq 125 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"--report /nonexistent/report: No such file"* ]]
+        [ ! -e "$BATS_TEST_TMPDIR/started" ]
+        [ -c /dev/full ] || return 0
+        run on "$sublet" run --name lost --report /dev/full -- true
+        [ "$status" -eq 125 ] && [[ $output == *"/dev/full: No space left on device; the summary is here:"*"sublet: lost: device 0: quota "* ]]
+        run on "$sublet" run --report /dev/full -- sh -c 'exit 3'
         [ "$status" -eq 3 ]
-        [[ $output == 'sublet: /nonexistent/file: '* ]]
 }
 
 @test "--help prints the usage on stdout and names every option" {
@@ -208,7 +212,27 @@ assert 0 < books["elapsed_seconds"] < 60, books
         [ "$status" -eq 0 ]
         [[ $output == *' run '* && $output == *' sim '* && $output == *' explain '* ]]
         run "$sublet" rum
-        one_line_and_2 "'rum'"
+        one_line_and_2 "'rum': did you mean 'run'"
+        run "$sublet" frobnicate
+        one_line_and_2 "'frobnicate' \\("
+}
+
+@test "help VERB is VERB --help" {
+        diff <("$sublet" help run) <("$sublet" run --help)
+        run "$sublet" help evnets
+        one_line_and_2 "did you mean 'events'"
+        run "$sublet" help run ps
+        one_line_and_2 "'ps' is one too many"
+}
+
+@test "what cannot be printed is an error that names the place" {
+        [ -c /dev/full ] || skip "no /dev/full"
+        local verb
+        for verb in help --version "run --help" explain; do
+                # shellcheck disable=SC2016,SC2086  # for the inner shell
+                run -1 bash -c '"$@" > /dev/full' - "$sublet" $verb
+                [[ $output == "sublet: "*"No space left on device" ]] || { echo "$verb: $output"; return 1; }
+        done
 }
 
 # ---- bad orders -----------------------------------------------------------------------------------
@@ -219,6 +243,35 @@ assert 0 < books["elapsed_seconds"] < 60, books
                 run on "$sublet" run --mem "$size" -- true
                 one_line_and_2 "--mem"
         done
+}
+
+@test "a size without its unit is one line that asks for it, and exits with 2" {
+        run on "$sublet" run --mem 8 -- true
+        one_line_and_2 'did you mean 8G\?'
+        run on "$sublet" run --mem 8G,0=4096 -- true
+        one_line_and_2 'did you mean 4096M\?'
+        run on "$sublet" run --host-mem 8 -- true
+        one_line_and_2 'did you mean 8G\?'
+        run on "$sublet" lease --no-daemon --mem 8 "/dev/shm/sublet-none-$$"
+        [ "$status" -ne 0 ] && [[ $output == *"did you mean 8G?"* ]]
+        run "$sublet" sim --memory 24 -- true
+        [ "$status" -ne 0 ] && [[ $output == *"did you mean 24G?"* ]]
+}
+
+@test "without a daemon it is said what does not hold; where one was named, nothing is started" {
+        run on "$sublet" run -- true
+        [ "$status" -eq 0 ]
+        [[ ${lines[0]} == "sublet: no daemon is in /run/sublet: only the quota of memory holds, "* ]]
+        run on "$sublet" run --no-daemon -- true
+        [ "$status" -eq 0 ] && [[ $output != *"no daemon"* ]]
+        run on "$sublet" run --dir /nonexistent -- touch "$BATS_TEST_TMPDIR/started"
+        [ "$status" -eq 125 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"no daemon is in /nonexistent"* ]]
+        SUBLET_DIR=/nonexistent run on "$sublet" run -- touch "$BATS_TEST_TMPDIR/started"
+        [ "$status" -eq 125 ] && [[ $output == *"no daemon is in /nonexistent"* ]]
+        run on "$sublet" run --share 30 -- touch "$BATS_TEST_TMPDIR/started"
+        [ "$status" -eq 125 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"none is in /run/sublet"* ]]
+        [ ! -e "$BATS_TEST_TMPDIR/started" ]
+        run -0 on "$sublet" run --dir /nonexistent --no-daemon -- true
 }
 
 @test "a quota larger than the device is one line with the device's size, and exits with 2" {
@@ -250,7 +303,7 @@ assert 0 < books["elapsed_seconds"] < 60, books
 
 @test "an unknown option, or one without its value, is one line and exits with 2" {
         run on "$sublet" run --memry 1G -- true
-        one_line_and_2 '--memry'
+        one_line_and_2 '--memry: did you mean --mem'
         run on "$sublet" run -z -- true
         one_line_and_2 '-z'
         run on "$sublet" run --mem

@@ -115,7 +115,7 @@ static void what_is_wrong_is_one_line_and_bad_use(void **state)
                 { "-n 0", "sublet: --number 0: not a number of 1 to 1000000\n" },
                 { "-n -1", "sublet: --number -1: not a number of 1 to 1000000\n" },
                 { "--since never",
-                  "sublet: --since never: not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'\n" },
+                  "sublet: --since never: not a time such as 1h (ago), yesterday, 2026-11-21 or '2026-11-21 10:30'\n" },
         };
         char copy[128], *argv[16];
 

@@ -15,8 +15,8 @@ struct size_case {
 static void sizes_are_read_as_people_write_them(void **state)
 {
         static const struct size_case cases[] = {
-                { "1", 0, 1 },
-                { "4096", 0, 4096 },
+                { "1B", 0, 1 },
+                { "1048576", 0, 1048576 },
                 { "4096B", 0, 4096 },
                 { "8G", 0, 8 * GIB },
                 { "8g", 0, 8 * GIB },
@@ -192,6 +192,41 @@ static void what_is_no_number_is_refused(void **state)
         assert_int_equal(number, 7);
 }
 
+static void a_forgotten_unit_is_refused_and_named(void **state)
+{
+        static const struct {
+                const char *text, *meant;
+        } cases[] = { { "8", "8G?" }, { "1023", "1023G?" }, { "4096", "4096M?" }, { "1048575", "1048575M?" } };
+        static const char *const others[] = { "8X", "0", "1048576", "8B", "", "99999999999999999999999" };
+        char buffer[BYTES_WRONG];
+        bytes size;
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                assert_int_equal(bytes_parse(cases[i].text, 0, &size), -EINVAL);
+                assert_non_null(strstr(bytes_wrong(cases[i].text, "x", buffer), cases[i].meant));
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+                assert_string_equal(bytes_wrong(others[i], "x", buffer), "x");
+        assert_int_equal(bytes_parse("8B", 0, &size), 0);
+}
+
+static void a_word_is_like_a_name_with_a_slip_or_two(void **state)
+{
+        static const char *const like[][2] = { { "rum", "run" },       { "evnets", "events" }, { "memry", "memory" },
+                                               { "lsit", "list" },     { "shares", "share" },  { "usge", "usage" },
+                                               { "deamon", "daemon" }, { "sp", "ps" } };
+        static const char *const unlike[][2] = { { "kill", "run" },  { "x", "ps" },
+                                                 { "", "ps" },       { "start", "set" },
+                                                 { "top", "usage" }, { "a word of more than 31 letters..", "a" } };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(like); i++)
+                assert_true(text_is_like(like[i][0], like[i][1]));
+        for (size_t i = 0; i < ARRAY_SIZE(unlike); i++)
+                assert_false(text_is_like(unlike[i][0], unlike[i][1]));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -204,6 +239,8 @@ int main(void)
                 cmocka_unit_test(what_was_written_can_be_read),
                 cmocka_unit_test(numbers_are_decimal_or_hexadecimal),
                 cmocka_unit_test(what_is_no_number_is_refused),
+                cmocka_unit_test(a_forgotten_unit_is_refused_and_named),
+                cmocka_unit_test(a_word_is_like_a_name_with_a_slip_or_two),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static void a_point_in_the_past_is_a_span_a_date_or_the_epochs_seconds(void **st
 static void a_day_that_there_is_not_is_refused(void **state)
 {
         static const char *const bad[] = { "2026-02-31", "2026-13-01", "2026-11-21 25:00", "2026-11",
-                                           "yesterday",  "",           "2026-11-21 04",    "2026-11-21x" };
+                                           "tomorrow",   "",           "2026-11-21 04",    "2026-11-21x" };
         nsec moment = -1;
 
         (void)state;
@@ -162,6 +162,20 @@ static void a_share_is_said_as_it_is_written(void **state)
         }
 }
 
+static void today_and_yesterday_begin_at_midnight(void **state)
+{
+        nsec now = clock_realtime(), today, yesterday;
+        char text[WHEN_TEXT];
+
+        (void)state;
+        assert_int_equal(since_parse("today", now, &today), 0);
+        assert_int_equal(since_parse("yesterday", now, &yesterday), 0);
+        assert_string_equal(moment_format(today, text) + 11, "00:00:00");
+        assert_string_equal(moment_format(yesterday, text) + 11, "00:00:00");
+        assert_true(today <= now && now - today < 24 * 3600 * NSEC_PER_SEC);
+        assert_int_equal(today - yesterday, 24 * 3600 * NSEC_PER_SEC); /* UTC */
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -173,6 +187,7 @@ int main(void)
                 cmocka_unit_test(a_moment_can_be_read_back),
                 cmocka_unit_test(a_share_is_a_percentage_with_one_decimal),
                 cmocka_unit_test(a_share_is_said_as_it_is_written),
+                cmocka_unit_test(today_and_yesterday_begin_at_midnight),
         };
 
         (void)setenv("TZ", "UTC", 1);

@@ -85,9 +85,15 @@ static void a_tcp_address_is_host_and_port(void **state)
         static const struct {
                 const char *where, *host;
         } good[] = { { "127.0.0.1:0", "127.0.0.1" }, { "localhost:0", "localhost" }, { ":0", "" } };
-        static const char *const bad[] = {
-                "", "localhost", "127.0.0.1:", "[::1:80", "no such host:1", "1.2.3.4:http!"
-        };
+        static const char *const bad[] = { "",
+                                           "localhost",
+                                           "127.0.0.1:",
+                                           "[::1:80",
+                                           "no such host:1",
+                                           "1.2.3.4:http!",
+                                           "127.0.0.1:99999",
+                                           "127.0.0.1:-1",
+                                           "127.0.0.1:http" };
         char host[SOCKET_HOST];
         unsigned int port;
 
