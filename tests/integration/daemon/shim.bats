@@ -58,7 +58,7 @@ command_of() { # the child of sublet run
 
 @test "--share without a daemon is one line that names it, and --no-daemon does not go with it" {
         run --separate-stderr tenant --share 30 -- true
-        [ "$status" -eq 2 ]
+        [ "$status" -eq 125 ]
         [[ $stderr == *"sublet daemon"* ]]
         lessor_start
         run --separate-stderr tenant --no-daemon --class=latency -- true

@@ -174,6 +174,6 @@ is_refused() {
 
 @test "time is not the library's: --share with --preload names the daemon" {
         run inside --share 30 -- true
-        [ "$status" -eq 2 ]
+        [ "$status" -eq 125 ]
         [[ $output == *daemon* ]]
 }
