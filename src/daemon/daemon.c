@@ -287,7 +287,10 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
         notify("READY=1");
         r = loop_run(daemon->loop);
         notify("STOPPING=1");
-        loop_drop(daemon->loop, &source);
+        loop_drop(daemon->loop, &source); /* what lies on our stack; others leave the loop after us */
+        loop_timer_drop(daemon->loop, &heartbeat);
+        loop_timer_drop(daemon->loop, &second);
+        loop_timer_drop(daemon->loop, &tidy);
         return r < 0 ? err_set(err, r, "waiting for events") : 0;
 }
 

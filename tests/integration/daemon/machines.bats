@@ -53,11 +53,11 @@ teardown() {
 @test "a caller on another machine is granted nothing, and nothing is started" {
         daemon_start
         for way in --mem=1G --preload; do
-                run -125 "$plain/src/sublet" sim -- "$sublet" run "$way" -- touch "$machine/came"
+                run -125 "$plain/src/sublet" sim -- "$plain/src/sublet" run "$way" -- touch "$machine/came"
                 echo "$output"
                 [[ $output == *"the caller is on another simulated machine, this daemon on a simulated one"* ]]
         done
-        run -125 env -u SUBLET_SIM "$sublet" run --preload -- touch "$machine/came"
+        run -125 env -u SUBLET_SIM "$plain/src/sublet" run --preload -- touch "$machine/came"
         [[ $output == *"the caller is on the machine itself, this daemon on a simulated one"* ]]
         [ ! -e "$machine/came" ]
         [ -z "$("$sublet" ps -q)" ]
