@@ -19,6 +19,7 @@
 #include "gpu/backend.h"
 #include "shim/report.h"
 #include "wire/machine.h"
+#include "wire/own_file.h"
 #include "run/run.h"
 #include "shim/settle.h"
 #include "run/spawn.h"
@@ -123,6 +124,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "json", 0, flag_is, &run->is_json, NULL, "print the summary as one line of JSON", NULL },
                 { "report", 0, flag_text, &run->report_path, "FILE", "write the summary to FILE instead of stderr",
                   NULL },
+                { "own-memory", 0, flag_text, &run->own_memory, "FILE",
+                  "of 'sublet doctor --measure' (default: " OWN_FILE "); a daemon has its own", NULL },
                 { "quiet", 'q', flag_is, &run->is_quiet, NULL, "print no summary", NULL },
                 { "verbose", 'v', flag_is, &run->is_verbose, NULL, "print every event as it happens", NULL },
         };
@@ -191,7 +194,10 @@ static int choose_attach(struct run *run, struct err *err)
 int run_prepare_lease(struct run *run, struct err *err)
 {
         int r = machine_probe(&run->backend, &run->lease, err);
+        struct err wrong = { 0 };
 
+        if (r == 0 && own_file_apply(run->own_memory, run->backend.release, &run->lease, &wrong) < 0)
+                (void)fprintf(stderr, "sublet: %s; the largest known figures are charged\n", wrong.text);
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
 

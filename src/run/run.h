@@ -28,9 +28,10 @@ struct run {
         bool is_named;
         const char *report_path;
         bool is_quiet, is_json, is_verbose, ipc_host;
-        bool is_report_lost; /* it could not be written to report_path */
-        uint64_t audit_ms;   /* 0: the gate's default */
-        char **argv;         /* the command */
+        bool is_report_lost;    /* it could not be written to report_path */
+        uint64_t audit_ms;      /* 0: the gate's default */
+        const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
+        char **argv;            /* the command */
 
         /* for the daemon */
         const char *dir;       /* --dir, SUBLET_DIR or the default */

@@ -19,8 +19,8 @@ enum {
         NR_CARD_INFO = 0xc8,
         NR_REGISTER_FD = 0xc9,
         GET_ID_INFO = 0x205, /* gpuId@0 in, deviceInstance@8 out */
-        CARDS = 32,
-        CARD_SIZE = 72, /* is valid@0, domain@4, bus@8, slot@9, gpuId@16, minor@56 */
+        INFOS = 32,
+        INFO_SIZE = 72, /* is valid@0, domain@4, bus@8, slot@9, gpuId@16, minor@56 */
         CLASS_CLIENT = 0x41,
         CLASS_DEVICE = 0x80,
         CLASS_SUBDEVICE = 0x2080,
@@ -414,25 +414,25 @@ uint64_t kit_rm_try(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib,
         return got;
 }
 
-static uint64_t place_of(const unsigned char *card)
+static uint64_t place_of(const unsigned char *info)
 {
-        return (uint64_t)kit_get32(card, 4) << 16 | (uint64_t)card[8] << 8 | card[9];
+        return (uint64_t)kit_get32(info, 4) << 16 | (uint64_t)info[8] << 8 | info[9];
 }
 
 /* The first device by its place on the bus, as nvidia-smi numbers them, whose node is there. The node's number is not
  * the driver's number of the device: that one counts in the order in which devices were first opened, by anybody. */
 static bool node_open(struct kit_rm *rm, uint32_t *gpu_id)
 {
-        unsigned char cards[CARDS * CARD_SIZE] = { 0 };
+        unsigned char infos[INFOS * INFO_SIZE] = { 0 };
         uint64_t least = 0;
 
-        if (kit_ioctl(rm->ctl, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_CARD_INFO, sizeof(cards)), cards) < 0)
+        if (kit_ioctl(rm->ctl, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_CARD_INFO, sizeof(infos)), infos) < 0)
                 return false;
         for (;;) {
                 const unsigned char *first = NULL;
                 char path[64];
 
-                for (const unsigned char *at = cards; at < cards + sizeof(cards); at += CARD_SIZE)
+                for (const unsigned char *at = infos; at < infos + sizeof(infos); at += INFO_SIZE)
                         if (*at && place_of(at) >= least && (!first || place_of(at) < place_of(first)))
                                 first = at;
                 if (!first)

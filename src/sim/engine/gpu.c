@@ -194,12 +194,6 @@ uint32_t group_note_object(struct group *group, uint32_t class_number)
         return RM_STATUS_OK;
 }
 
-/* What a device takes for an object: measured, but for a test that says something else (faults.def). */
-bytes own_of(uint64_t said_kib, bytes measured)
-{
-        return said_kib ? said_kib * KIB : measured;
-}
-
 static struct group *group_new(struct gpu *gpu, const struct client *client, uint32_t engine)
 {
         bool is_copy = !is_graphics(engine);

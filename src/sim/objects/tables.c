@@ -27,6 +27,11 @@ enum {
 #define TAKEN_SPACE (64 * KIB)
 #define TAKEN_REGISTERED (3264 * KIB) /* 2 MiB of it for page tables */
 
+bytes own_of(uint64_t said_kib, bytes measured)
+{
+        return said_kib ? said_kib * KIB : measured;
+}
+
 static uint64_t touched(uint64_t base, uint64_t length, uint64_t unit)
 {
         return length ? (base + length - 1) / unit - base / unit + 1 : 0;
