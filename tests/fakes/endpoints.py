@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for an engine with every endpoint that the APIs have: it answers each request with what it received.
+"""Stands for an engine with every endpoint that the APIs have: it answers each request with what it received
+(of a JSON body: model, priority and user).
 
     endpoints.py SOCKET NAME
 
@@ -58,7 +59,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = stored.group(2) if stored else link or name
         if not asked.startswith(name):
             return self.reply(404, {"error": {"message": "not here", "type": "invalid_request_error"}})
+        fields = json.loads(body) if body.startswith(b"{") else {}
         return self.reply(200, {"replica": name, "method": self.command, "path": self.path, "size": len(body),
+                                "fields": {k: v for k, v in fields.items() if k in ("model", "priority", "user")},
                                 "headers": {k.lower(): v for k, v in self.headers.items()}})
 
     do_GET = do_POST = do_DELETE = do_PUT = answer

@@ -246,7 +246,7 @@ static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
         ctx->pool = pool;
         ctx->at = ctx->woken = ctx->query.wanted = -1;
         ctx->arrived = ctx->item.arrived = clock_now();
-        ctx->item.deadline = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
+        ctx->item.deadline = ctx->item.due = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
         ctx->deadline = (ngx_event_t){ .handler = sublet_on_deadline, .data = ctx, .log = r->connection->log };
         ctx->resume = (ngx_event_t){ .handler = sublet_on_resume, .data = ctx, .log = r->connection->log };
         ctx->waiting = (ngx_event_t){ .handler = sublet_on_waiting, .data = ctx, .log = r->connection->log };
