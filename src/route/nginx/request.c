@@ -108,6 +108,8 @@ static int copy_replica(sublet_ctx_t *ctx, int at)
         ctx->sockaddr = config.sockaddr;
         ctx->socklen = config.socklen;
         ngx_memcpy(ctx->replica, config.name, sizeof(ctx->replica));
+        ngx_memcpy(ctx->server_name, config.server_name, sizeof(ctx->server_name));
+        ctx->is_tls = config.is_tls;
         ctx->peer.len = ngx_strlen(config.address);
         ctx->peer.data = ngx_pnalloc(ctx->request->pool, ctx->peer.len);
         if (!ctx->peer.data)
