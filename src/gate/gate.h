@@ -55,6 +55,26 @@ struct gate_desired {
         nsec slice; /* 0: the driver's own */
 };
 
+/* What became of a call of the tenant's. */
+enum gate_outcome {
+        GATE_MADE,     /* the driver was asked, by us or by the tenant itself */
+        GATE_ANSWERED, /* answered in the driver's stead */
+        GATE_REFUSED,  /* by a rule, or because it names what is not the tenant's */
+        GATE_LACKS,    /* the tenant lacks the capability */
+        GATE_UNRULED,  /* it has no rule */
+};
+
+/* A call after its answer: numbers only, nothing of what the tenant wrote or points at. */
+struct gate_call {
+        enum rm_kind kind; /* RM_N_KINDS: no request of the driver's */
+        uint32_t number;   /* of the control, the class or the function; else the request */
+        uint32_t size;     /* bytes of its parameters, else of its block */
+        uint32_t status;   /* that the tenant was answered; 0 also where the block has none */
+        int error;         /* of the system call, an errno; 0: none */
+        enum gate_outcome outcome;
+        unsigned int needs; /* of GATE_LACKS: the capabilities of which one would do */
+};
+
 struct gate_options {
         struct lease *lease; /* the caller's; outlives the gate */
         uint64_t tenancy;    /* its number, the answer to GATE_PROBE; 0: none */
@@ -73,6 +93,10 @@ struct gate_options {
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum event_kind event, pid_t process, const char *detail);
         void *event_context;
+
+        /* Each call of the tenant; one at a time, from any thread, which meanwhile answers nobody. NULL: not told. */
+        void (*record)(void *context, const struct gate_call *call);
+        void *record_context;
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
@@ -161,6 +185,9 @@ int gate_join(struct gate *gate, int listener);
 
 /* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */
 int gate_over(const struct gate *gate);
+
+/* From here on `record` is not called. Any thread. */
+void gate_record_end(struct gate *gate);
 
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);

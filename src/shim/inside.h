@@ -18,8 +18,9 @@ struct shim {
         struct control_block *control;
         int control_block_fd;
         struct reconciler reconciler;
-        int init;       /* a pidfd of the container's first process; -1: none */
-        bool is_ending; /* all its processes are being ended */
+        int init;                     /* a pidfd of the container's first process; -1: none */
+        struct record_writer *writer; /* of `sublet run --record`; NULL: none */
+        bool is_ending;               /* all its processes are being ended */
 
         atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;
