@@ -37,8 +37,7 @@ void loans_maker(struct request *request);
 bool loan_is_good(struct request *request, const struct gate_loan *loan, const struct ledger_object *object);
 
 /* dup.c. It is in the ledger from now on; uses up the entry. */
-void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object,
-              struct gate_loan loan);
+void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object, struct gate_loan loan);
 
 /* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what
  * has_late says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the
@@ -54,9 +53,6 @@ struct tables_taken {
 };
 int tables_take(struct request *request, bytes size, struct tables_taken *ret);
 void tables_drop(struct gate *gate, struct tables_taken *tables);
-
-/* dup.c. Size of a memory object; 0: the driver does not tell. */
-bytes ask_size(struct request *request, const struct ledger_object *object);
 
 /* dup.c. Memory of somebody else, now ours as well: charged, or handed back. A status. */
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret);

@@ -79,7 +79,8 @@ static uint32_t ask_surface(struct request *request, const struct ledger_object 
         return rm_get32(item, sizeof(item), 4);
 }
 
-bytes ask_size(struct request *request, const struct ledger_object *object)
+/* Size of a memory object; 0: the driver does not tell. */
+static bytes ask_size(struct request *request, const struct ledger_object *object)
 {
         bytes size = (bytes)ask_surface(request, object, SURFACE_PHYS_SIZE) * 4 * KIB;
         uint8_t info[32] = { 0 };
@@ -184,8 +185,7 @@ bool loan_is_good(struct request *request, const struct gate_loan *loan, const s
         return ask_size(request, object) <= loan->size && options->stands(options->node_context, loan->number);
 }
 
-void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object,
-              struct gate_loan loan)
+void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object, struct gate_loan loan)
 {
         object->class_number = loan.class_number;
         ledger_borrow(ledger, entry, object, loan.number, loan.size);
@@ -193,8 +193,7 @@ void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_o
 }
 
 /* Memory of a tenant of the job; what it does not lend, or not any more, goes back. */
-static uint32_t take_borrowed(struct request *request, const struct ledger_object *object,
-                              const struct gate_loan *loan)
+static uint32_t take_borrowed(struct request *request, const struct ledger_object *object, const struct gate_loan *loan)
 {
         if (loan_is_good(request, loan, object))
                 return RM_STATUS_OK;
@@ -207,8 +206,7 @@ static uint32_t take_borrowed(struct request *request, const struct ledger_objec
 
 /* The driver has made the handle. What is another's is borrowed, or charged at the size that the driver tells, or
  * handed back. */
-static uint32_t commit_dup(struct request *request, struct owner *owner, enum source source,
-                           struct ledger_entry *entry)
+static uint32_t commit_dup(struct request *request, struct owner *owner, enum source source, struct ledger_entry *entry)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
@@ -235,7 +233,8 @@ static uint32_t commit_dup(struct request *request, struct owner *owner, enum so
         return status;
 }
 
-/* The call, with the locks of both clients. *ret_r: as of perform. A status; RM_STATUS_OK also if the driver refused. */
+/* The call, with the locks of both clients. *ret_r: as of perform. A status; RM_STATUS_OK also if the driver
+ * refused. */
 static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_r)
 {
         const struct rm_call *call = &request->call;

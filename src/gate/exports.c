@@ -190,8 +190,8 @@ static bool borrow(struct request *request, const struct form *form, uint32_t n,
         return n;
 }
 
-static bool commit_borrowed(struct request *request, const struct form *form, struct ledger_entry **entries,
-                            uint32_t n, const struct gate_loan *loans)
+static bool commit_borrowed(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                            const struct gate_loan *loans)
 {
         struct gate *gate = request->gate;
         bool is_good = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loans: what tenants of one job have of each other's memory (gate.h). Here is the lender's part, which another gate asks
- * for; the borrower's is in dup.c and exports.c.
+ * Loans: what tenants of one job have of each other's memory (gate.h). Here is the lender's part, which another gate
+ * asks for; the borrower's is in dup.c and exports.c.
  *
  * Client numbers are used again, and so are handles and the places of a descriptor. So a loan stands only if, after the
  * borrower's driver call, the source is what it was before it: the same object of the same client by the ledger's

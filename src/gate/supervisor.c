@@ -70,8 +70,8 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         mappings_init(&gate->mappings);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = open_files_init(&gate->exports)) < 0 || (r = loans_init(&gate->loans)) < 0 || (r = ledger_new(&gate->ledger)) < 0 ||
-            (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = open_files_init(&gate->exports)) < 0 || (r = loans_init(&gate->loans)) < 0 ||
+            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {

@@ -95,7 +95,7 @@ struct ledger {
         uint32_t n_of[LEDGER_KINDS];  /* objects, by the rows of bounds.def */
         bytes own[LEASE_DEVICES_MAX]; /* of memories that are the driver's own */
         size_t n_memories;
-        uint64_t stamps; /* given */
+        uint64_t stamps;  /* given */
         size_t n_entries; /* given out and not used yet: each has a slot in every map (L4) */
 };
 

@@ -169,8 +169,8 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
  * objects and mappings, and no charge. Numbers are the callers' and never 0; a lender's are of its own counting.
  */
 struct ledger_source {
-        uint32_t client, handle;    /* an object; handle 0: an export */
-        uint64_t descriptor;        /* of an export */
+        uint32_t client, handle; /* an object; handle 0: an export */
+        uint64_t descriptor;     /* of an export */
         uint32_t index;
 };
 struct ledger_lent {
@@ -196,8 +196,8 @@ void ledger_stamp_client(struct ledger *ledger, uint32_t client);
 void ledger_stamp_exports(struct ledger *ledger, uint64_t descriptor);
 
 /* As ledger_put, of memory of a lender's. */
-void ledger_borrow(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
-                   uint64_t loan, bytes size);
+void ledger_borrow(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object, uint64_t loan,
+                   bytes size);
 
 /* A loan that has no holder any more, once. False: there is none. */
 bool ledger_returned(struct ledger *ledger, uint64_t *ret);

@@ -52,8 +52,7 @@ static bool may_lend(uint32_t class_number, const struct memory *memory)
         for (const struct memory *at = memory; at; at = at->below)
                 if (at->loan)
                         return false;
-        return memory &&
-               (class_number == CLASS_HOST || class_number == CLASS_VIDEO || class_number == CLASS_FABRIC);
+        return memory && (class_number == CLASS_HOST || class_number == CLASS_VIDEO || class_number == CLASS_FABRIC);
 }
 
 int ledger_lend(struct ledger *ledger, struct ledger_entry *entry, uint64_t loan, const struct ledger_source *source,
@@ -107,8 +106,8 @@ bool ledger_has_export(const struct ledger *ledger, uint64_t descriptor, uint32_
         return export_at(ledger, descriptor, index);
 }
 
-void ledger_borrow(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
-                   uint64_t loan, bytes size)
+void ledger_borrow(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object, uint64_t loan,
+                   bytes size)
 {
         const struct node *client = ledger_client_of(ledger, entry, object->client);
         struct memory *memory = memory_new_over(ledger, entry, client->owner, (struct charge){ 0 }, NULL);

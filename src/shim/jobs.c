@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 enum {
-        RETRY_MS = 20, /* a lender's socket is full */
+        RETRY_MS = 20,   /* a lender's socket is full */
         LAST_TRIES = 50, /* at the end, of RETRY_MS */
 };
 
@@ -53,7 +53,8 @@ void jobs_init(struct jobs *jobs, const char *dir, const struct message_lease *l
         jobs->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         jobs->listener = socket_listen(SOCK_SEQPACKET | SOCK_NONBLOCK, 0600, "%s/jobs/%s", dir, jobs->name);
         if (jobs->wake < 0 || jobs->listener < 0)
-                (void)fprintf(stderr, "sublet: keeper: no socket for the job in %s/jobs: its tenants' memory stays apart\n",
+                (void)fprintf(stderr,
+                              "sublet: keeper: no socket for the job in %s/jobs: its tenants' memory stays apart\n",
                               dir);
 }
 

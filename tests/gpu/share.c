@@ -4,7 +4,7 @@
  *
  *      share give FILE MiB     allocates, puts the IPC handle into FILE, keeps it until FILE.end is there
  *      share take FILE         opens it, says so, and keeps it until FILE.end is there
- *      share offer FILE MiB    the same by a descriptor (cuMemExportToShareableHandle), sent to whoever connects to FILE
+ *      share offer FILE MiB    the same by a shareable descriptor, sent to whoever connects to FILE
  *      share fetch FILE
  *
  * When FILE.free is there, the giver frees its memory and asks for as much again, which it says in FILE.again:
@@ -265,7 +265,9 @@ static int exchange(int with, size_t *mib, int fd)
                 char room[CMSG_SPACE(sizeof(int))];
         } control = { 0 };
         struct iovec data = { mib, sizeof(*mib) };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
 
         if (fd >= 0) {
                 control.head = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };

@@ -130,9 +130,8 @@ int loans_put(struct loans *loans, uint32_t borrower, const struct ledger_source
         file = open_files_keep(&loans->holders, holder);
         if (!file || loans->last == UINT32_MAX)
                 return -ENOSPC;
-        loans->items[loans->n++] = (struct loan){
-                .number = ++loans->last, .borrower = borrower, .holder = file, .source = *source
-        };
+        loans->items[loans->n++] =
+                (struct loan){ .number = ++loans->last, .borrower = borrower, .holder = file, .source = *source };
         *ret_number = loans->last;
         return 0;
 }

@@ -128,6 +128,7 @@ keeper_of() { "$sublet" ps --json | jq -r --arg t "$1" '.[] | select(.tenant == 
         kill -KILL "$(keeper_of giver)"
         wait_for told LENDER_LOST taker
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        kill_program give # without a keeper it holds what it has, as ever
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
 }
 
@@ -152,4 +153,49 @@ keeper_of() { "$sublet" ps --json | jq -r --arg t "$1" '.[] | select(.tenant == 
         wait_for says taker 'take=CUDA_SUCCESS seen=5eedf00d'
         daemon_start
         wait_for eval '[ "$(held giver)" -gt 900 ]'
+}
+
+# ---- attacks by bare driver calls (tests/hostile/lent.c) -------------------------------------------------------
+
+lent() { printf %s "$plain/tests/hostile/attack-lent"; }
+
+# takes JOB: whether a tenant of that job gets what FILE names
+takes() {
+        run -0 on "$sublet" run -q --mem 1G --job "$1" -- "$(lent)" take "$file"
+        echo "$output"
+        [[ $output == *took=1* ]]
+}
+
+# reused close|free: the owner's client goes, and a tenant of another job gets its number, with memory of that handle
+reused() {
+        lodger giver --mem 1G --job training -- "$(lent)" give "$file"
+        wait_for test -s "$file"
+        takes training # the positive control
+        lodger stand --mem 1G --job other -- sh -c "while [ ! -e '$file.gone' ]; do sleep 0.02; done; while [ ! -e '$file.now' ]; do sleep 0.02; done; exec '$(lent)' stand '$file'"
+        touch "$file.$1"
+        wait_for test -s "$file.gone"
+        read -r client _ < "$file"
+        on "$sublet" sim --dir "$machine" --fault next-client=$((client - 0xc1d00000))
+        touch "$file.now"
+        wait_for test -s "$file.stand"
+        [ "$(cat "$file.stand")" = "$(cat "$file")" ] || { echo "no attack: $(cat "$file.stand" "$file")"; return 1; }
+        ! takes training
+        takes other # it is memory of that job now
+}
+
+@test "a client number that is used again by another job, after its owner has freed it, names nothing of the job's" {
+        reused free
+}
+
+@test "nor after its owner has closed all its descriptors, of which no driver call tells" {
+        reused close
+}
+
+@test "a job of the same name of another user is another job" {
+        chmod 755 "$machine"
+        lodger giver --mem 1G --job training -- "$(lent)" give "$file"
+        wait_for test -s "$file"
+        takes training
+        run -0 on setpriv --reuid 4711 --regid 4711 --clear-groups "$sublet" run -q --mem 1G --job training -- "$(lent)" take "$file"
+        [[ $output == *took=0* ]]
 }
