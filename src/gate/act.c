@@ -133,10 +133,14 @@ static int serve_continued(struct request *request)
         return GATE_GO_ON;
 }
 
-/* With ipc_host other tenants may dup, and RM must know. */
+/* With ipc_host other tenants may dup, and in a job; RM must know. */
 static int serve_share(struct request *request)
 {
-        return request->gate->options.ipc_host ? serve_plain(request) : answer(request, RM_STATUS_OK);
+        const struct gate_options *options = &request->gate->options;
+
+        if (options->borrow && request->call.client)
+                loans_maker(request);
+        return options->ipc_host || options->borrow ? serve_plain(request) : answer(request, RM_STATUS_OK);
 }
 
 static int (*const handlers[])(struct request *request) = {

@@ -35,8 +35,19 @@ void gate_record_end(struct gate *gate)
         gate->is_recorded = false;
 }
 
+static bool take_returned(struct gate *gate, uint64_t *ret)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_returned(gate->ledger, ret);
+}
+
 void gate_usage_changed(struct gate *gate)
 {
+        uint64_t loan;
+
+        while (gate->options.give_back && take_returned(gate, &loan))
+                gate->options.give_back(gate->options.node_context, loan);
         if (gate->options.usage_changed)
                 gate->options.usage_changed(gate->options.node_context);
 }

@@ -8,6 +8,7 @@
 #include "gate/policy/budget.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
+#include "gate/state/loans.h"
 #include "gate/state/mappings.h"
 #include "gate/state/open_files.h"
 #include "gate/state/probe.h"
@@ -87,6 +88,7 @@ struct gate {
         struct files files;        /* VA spaces of UVM */
         struct mappings mappings;  /* on their way */
         struct open_files exports; /* what memory was exported to */
+        struct loans loans;        /* what was lent */
         atomic_bool is_closing;    /* an export was closed so lately that the driver may not have freed its memory */
         struct probe probe;
         struct channels channels;
@@ -132,7 +134,7 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
 /* Counts what has no rule (capability 0), or needs a capability that the tenant lacks: gate_stats. */
 void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability);
 
-void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */
+void gate_usage_changed(struct gate *gate); /* calls options.usage_changed; and options.give_back for what has gone */
 
 /* ---- ledger_access.c: each takes the ledger's lock ---- */
 

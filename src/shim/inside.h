@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "gpu/backend.h"
+#include "shim/jobs.h"
 #include "shim/reconciler.h"
 
 struct shim {
@@ -21,6 +22,8 @@ struct shim {
         int init;                     /* a pidfd of the container's first process; -1: none */
         struct record_writer *writer; /* of `sublet run --record`; NULL: none */
         bool is_ending;               /* all its processes are being ended */
+        struct jobs jobs;
+        bool is_lent; /* it has ended, and what it lent is not back */
 
         atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;
