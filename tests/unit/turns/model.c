@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SWITCH_COST (85 * USEC)
-#define RAMP (130 * USEC) /* work that is lost after a switch */
+#define RAMP (130 * USEC)      /* work that is lost after a switch */
 #define RAMP_WHOLE (60 * USEC) /* the same, of a context that had drained: the default's rows in latency.txt */
 #define DISTURBED (215 * USEC) /* what a preemption takes from another: turns of 20 ms, docs/time.md */
 #define ON_CALL (300 * USEC)
