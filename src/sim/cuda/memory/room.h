@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's memory, of which simulated video memory is a part once it is touched: a simulated device may be larger than
- * the machine that it is on.
+ * The host's memory, of which simulated video memory is a part once it is touched: a simulated device may be larger
+ * than the machine that it is on.
  *
  * Invariant: touched video memory, with all other shared memory of the host, never takes more than half of what would
  * be available without it. What would is refused, and said once per program; nobody is ended by the kernel for it.
