@@ -56,7 +56,7 @@ struct gate_desired {
 };
 
 /*
- * Loans: memory that tenants of one job have of each other (loans.c). A gate whose tenant names memory that is not its
+ * Loans: memory that tenants of one job have of each other (job/loans.c). A gate whose tenant names memory that is not its
  * own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands: then what
  * was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds it.
  */
@@ -190,7 +190,7 @@ int gate_join(struct gate *gate, int listener);
 /* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */
 int gate_over(const struct gate *gate);
 
-/* ---- loans (loans.c): for the gates of the job to ask; any thread, none waits for another gate ---------------- */
+/* ---- loans (job/loans.c): for the gates of the job to ask; any thread, none waits for another gate ---------------- */
 
 /* Lends to `borrower`, a number of the caller's that is never 0 nor used again. *ret has the loan's number, below 2^32.
  * 0; -ENOENT: the tenant has no such memory, or it may not be lent; -errno. */
