@@ -28,6 +28,13 @@ void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigne
         refusals_note(&gate->refusals, kind, number, capability);
 }
 
+void gate_record_end(struct gate *gate)
+{
+        LOCKED(&gate->event_lock);
+
+        gate->is_recorded = false;
+}
+
 static bool take_returned(struct gate *gate, uint64_t *ret)
 {
         LOCKED(&gate->ledger_lock);

@@ -55,10 +55,31 @@ struct gate_desired {
         nsec slice; /* 0: the driver's own */
 };
 
+/* What became of a call of the tenant's. */
+enum gate_outcome {
+        GATE_MADE,     /* the driver was asked, by us or by the tenant itself */
+        GATE_ANSWERED, /* answered in the driver's stead */
+        GATE_REFUSED,  /* by a rule, or because it names what is not the tenant's */
+        GATE_LACKS,    /* the tenant lacks the capability */
+        GATE_UNRULED,  /* it has no rule */
+};
+
+/* A call after its answer: numbers only, nothing of what the tenant wrote or points at. */
+struct gate_call {
+        enum rm_kind kind; /* RM_N_KINDS: no request of the driver's */
+        uint32_t number;   /* of the control, the class or the function; else the request */
+        uint32_t size;     /* bytes of its parameters, else of its block */
+        uint32_t status;   /* that the tenant was answered; 0 also where the block has none */
+        int error;         /* of the system call, an errno; 0: none */
+        enum gate_outcome outcome;
+        unsigned int needs; /* of GATE_LACKS: the capabilities of which one would do */
+};
+
 /*
- * Loans: memory that tenants of one job have of each other (job/loans.c). A gate whose tenant names memory that is not its
- * own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands: then what
- * was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds it.
+ * Loans: memory that tenants of one job have of each other (job/loans.c). A gate whose tenant names memory that is
+ * not its own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands:
+ * then what was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds
+ * it.
  */
 struct gate_loan_ask {
         uint32_t client, object; /* of a dup; 0, 0: of an import */
@@ -101,6 +122,10 @@ struct gate_options {
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum event_kind event, pid_t process, const char *detail);
         void *event_context;
+
+        /* Each call of the tenant; one at a time, from any thread, which meanwhile answers nobody. NULL: not told. */
+        void (*record)(void *context, const struct gate_call *call);
+        void *record_context;
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
@@ -190,7 +215,10 @@ int gate_join(struct gate *gate, int listener);
 /* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */
 int gate_over(const struct gate *gate);
 
-/* ---- loans (job/loans.c): for the gates of the job to ask; any thread, none waits for another gate ---------------- */
+/* From here on `record` is not called. Any thread. */
+void gate_record_end(struct gate *gate);
+
+/* ---- loans (job/loans.c): for the gates of the job to ask; any thread, none waits for another gate ------------ */
 
 /* Lends to `borrower`, a number of the caller's that is never 0 nor used again. *ret has the loan's number, below 2^32.
  * 0; -ENOENT: the tenant has no such memory, or it may not be lent; -errno. */

@@ -109,6 +109,7 @@ struct gate {
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */
+        atomic_bool is_recorded;                /* under event_lock; a first look without */
         _Atomic nsec busy, last_call, settled_at;
         _Atomic nsec settle_next;      /* not before, unless a process has ended */
         _Atomic nsec ended_at;         /* when a process last ended */

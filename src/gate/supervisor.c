@@ -54,6 +54,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         if (!gate)
                 return -ENOMEM;
         gate->options = *options;
+        gate->is_recorded = options->record != NULL;
         gate->host = &supervisor;
         gate->lease = options->lease;
         notify_listeners_init(gate, listener);

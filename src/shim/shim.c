@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "record/record.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
 #include "wire/machine.h"
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 enum {
@@ -218,6 +220,19 @@ static int new_control_block(struct shim *shim, struct err *err)
         return 0;
 }
 
+/* Only a plain file: a pipe that nobody reads would stop the gate. */
+static void start_record(struct shim *shim)
+{
+        struct stat about;
+
+        if (fcntl(SHIM_FD_RECORD, F_GETFD) < 0)
+                return;
+        if (fstat(SHIM_FD_RECORD, &about) < 0 || !S_ISREG(about.st_mode) ||
+            record_writer_new(SHIM_FD_RECORD, shim->backend.layout.version, shim->lease.capabilities, &shim->writer) <
+                    0)
+                (void)fprintf(stderr, "sublet: the record of '%s' cannot be written\n", shim->terms.tenant);
+}
+
 static int start_gate(struct shim *shim, struct err *err)
 {
         bool has_job = jobs_has(&shim->terms);
@@ -230,6 +245,8 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .audit_period = (nsec)shim->terms.audit_ms * NSEC_PER_MSEC,
                                         .event = talk_event,
                                         .event_context = shim,
+                                        .record = shim->writer ? record_put : NULL,
+                                        .record_context = shim->writer,
                                         .channel = on_channel,
                                         .desired = on_desired,
                                         .lends = message_lease_is_spatial(&shim->terms) ? on_lends : NULL,
@@ -264,6 +281,7 @@ static int shim_prepare(struct shim *shim, struct err *err)
         r = message_lease_apply(&shim->terms, &shim->lease);
         if (r < 0)
                 return err_say(err, r, "the lease names a device that this machine does not have");
+        start_record(shim);
         if ((r = new_control_block(shim, err)) < 0 || (r = start_gate(shim, err)) < 0)
                 return r;
 
@@ -355,6 +373,19 @@ static void shim_serve(struct shim *shim)
         }
 }
 
+/* No process is left whose calls it could have. */
+static void end_record(struct shim *shim)
+{
+        struct record_writer *writer = shim->writer;
+
+        if (!writer)
+                return;
+        gate_record_end(shim->gate);
+        shim->writer = NULL;
+        if (record_writer_end(writer) < 0)
+                (void)fprintf(stderr, "sublet: the record of '%s' is not whole\n", shim->terms.tenant);
+}
+
 /* To this daemon or to the next. */
 static void account_deliver(struct shim *shim, nsec elapsed)
 {
@@ -362,6 +393,7 @@ static void account_deliver(struct shim *shim, nsec elapsed)
         bool is_sent;
 
         (void)gate_wait(shim->gate, NSEC_PER_SEC);
+        end_record(shim);
         settle(shim->gate, &shim->lease);
         control_block_refresh(shim);
         shim->control->has_ended = 1;

@@ -119,9 +119,7 @@ stays_charged() {
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
 }
 
-shim_of() { # its field is older than its word
-        of "$1" keeper
-}
+shim_of() { of "$1" keep''er; } # the field is older than its word
 
 @test "when the owner's shim is killed, its taker is ended: nobody would be charged" {
         giver give --job training
