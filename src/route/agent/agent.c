@@ -67,6 +67,33 @@ int agent_call(struct agent *agent, const char *method, const char *base, const 
         return http_pool_start(agent->http, &request, slot);
 }
 
+int agent_call_replica(struct fleet_replica *replica, const char *method, const char *path, const char *body,
+                       nsec limit, agent_done *done, struct http_pool_call **slot)
+{
+        const struct settings *settings = replica->agent->settings;
+        const char *at = *replica->numeric ? replica->numeric : replica->address, *name;
+        char host[SETTINGS_WORD], base[SETTINGS_WORD + 16];
+        struct http_request request = { .method = method,
+                                        .base = at,
+                                        .path = path,
+                                        .body = body,
+                                        .limit = limit,
+                                        .done = done,
+                                        .context = replica };
+
+        if (replica->config.is_tls) {
+                name = fleet_server_name(replica, host);
+                (void)snprintf(base, sizeof(base), "https://%s", *name ? name : "localhost");
+                request.base = base;
+                request.at = at;
+                request.ca = *settings->replica_ca ? settings->replica_ca : NULL;
+                request.certificate = *settings->replica_certificate ? settings->replica_certificate : NULL;
+                request.key = *settings->replica_certificate_key ? settings->replica_certificate_key : NULL;
+                request.trusts_all = !settings->verifies_replicas;
+        }
+        return http_pool_start(replica->agent->http, &request, slot);
+}
+
 static void list_file(struct agent *agent)
 {
         const struct settings *settings = agent->settings;
@@ -118,36 +145,75 @@ static int absolute(char *path, size_t size, struct err *err)
         return n > 0 && (size_t)n < size ? 0 : err_say(err, -ENAMETOOLONG, "%s...: too long", path);
 }
 
+/* The system's authorities, where no others are named. */
+static int find_authorities(struct settings *settings, struct err *err)
+{
+        static const char system[] = "/etc/ssl/certs/ca-certificates.crt";
+
+        if (*settings->replica_ca || !settings->verifies_replicas || !route_settings_has_tls(settings))
+                return 0;
+        if (access(system, R_OK) < 0)
+                return err_set(err, -errno, "%s, the system's authorities (name others with replica_ca)", system);
+        memcpy(settings->replica_ca, system, sizeof(system));
+        return 0;
+}
+
+static int find_files(struct settings *settings, struct err *err)
+{
+        char *paths[] = { settings->certificate, settings->certificate_key, settings->replica_ca,
+                          settings->replica_certificate, settings->replica_certificate_key };
+        int r = find_authorities(settings, err);
+
+        for (size_t i = 0; i < ARRAY_SIZE(paths) && r == 0; i++)
+                r = absolute(paths[i], SETTINGS_PATH, err);
+        return r;
+}
+
+static int read_source(const struct agent_options *options, struct settings **ret, struct err *err)
+{
+        _cleanup_(freep) struct settings *settings = NULL;
+        int r;
+
+        if (options->config)
+                return route_settings_read(options->config, ret, err);
+        settings = malloc(sizeof(*settings));
+        r = settings ? route_settings_of_urls(options->urls, options->n_urls, settings, err) : -ENOMEM;
+        if (r == 0)
+                *ret = TAKE(settings);
+        return r;
+}
+
+static int apply_listen(const struct agent *agent, struct settings *settings, struct err *err)
+{
+        if (!agent->options->listen)
+                return 0;
+        return route_settings_listen(agent->options->listen, settings, err);
+}
+
 static int read_settings(struct agent *agent, struct settings **ret, struct err *err)
 {
         _cleanup_(freep) struct settings *settings = NULL;
-        int r = route_settings_read(agent->options->config, &settings, err);
+        int r = read_source(agent->options, &settings, err);
 
-        if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 ||
-            (r = absolute(settings->certificate, SETTINGS_PATH, err)) < 0 ||
-            (r = absolute(settings->certificate_key, SETTINGS_PATH, err)) < 0)
+        if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 || (r = apply_listen(agent, settings, err)) < 0 ||
+            (r = find_files(settings, err)) < 0)
                 return r;
         *ret = TAKE(settings);
         return 0;
 }
 
-/* A wrong file changes nothing. */
-static void reread(struct agent *agent)
+static void drop_fresh(struct agent *agent, const char *why)
 {
-        struct settings *before = agent->settings, *fresh = NULL;
+        free(TAKE(agent->fresh));
+        agent_log(agent, "%s; going on as before", why);
+}
+
+static void take_fresh(struct agent *agent)
+{
+        struct settings *before = agent->settings, *fresh = TAKE(agent->fresh);
         struct err err = { 0 };
 
-        if (read_settings(agent, &fresh, &err) < 0) {
-                agent_log(agent, "%s; going on as before", err.text);
-                return;
-        }
         agent->settings = fresh;
-        if (process_reload(agent, &err) < 0) {
-                agent->settings = before;
-                free(fresh);
-                agent_log(agent, "%s; going on as before", err.text);
-                return;
-        }
         agent->knows_settings = false;
         list_file(agent);
         if (memcmp(before->services, fresh->services, sizeof(fresh->services)) && kube_set(agent, &err) < 0)
@@ -158,10 +224,42 @@ static void reread(struct agent *agent)
         agent_log(agent, "%s was read again", agent->options->config);
 }
 
+/* A wrong file changes nothing. One that nginx is not done with is read again afterwards, if it changed. */
+static void reread(struct agent *agent)
+{
+        struct err err = { 0 };
+        int r;
+
+        agent->must_reread = agent->tester != 0;
+        if (agent->tester || !agent->options->config)
+                return;
+        if (read_settings(agent, &agent->fresh, &err) < 0)
+                return drop_fresh(agent, err.text);
+        r = process_test(agent, agent->fresh, &err);
+        if (r < 0)
+                drop_fresh(agent, err.text);
+        else if (r == PROCESS_SAME)
+                take_fresh(agent);
+}
+
+static void end_test(struct agent *agent, int status)
+{
+        struct err err = { 0 };
+
+        if (process_tested(agent, status, &err) < 0)
+                drop_fresh(agent, err.text);
+        else
+                take_fresh(agent);
+        if (agent->must_reread)
+                reread(agent);
+}
+
 static void watch_file(struct agent *agent)
 {
         long long now[3];
 
+        if (!agent->options->config)
+                return;
         if (agent->now >= agent->file_at) {
                 agent->file_at = agent->now + FILE_MSEC * NSEC_PER_MSEC;
                 stamp(agent->options->config, now);
@@ -273,6 +371,8 @@ static void reap_children(struct agent *agent)
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
                 if (pid == agent->nginx)
                         process_ended(agent, status);
+                else if (pid == agent->tester)
+                        end_test(agent, status);
                 else
                         sleep_reaped(agent, pid, status);
         }
@@ -336,7 +436,8 @@ static int set_up(struct agent *agent, struct err *err)
         int r;
 
         agent->serial = -1;
-        stamp(agent->options->config, agent->file_stamp);
+        if (agent->options->config)
+                stamp(agent->options->config, agent->file_stamp);
         if ((r = read_settings(agent, &agent->settings, err)) < 0 || (r = find_module(agent, err)) < 0 ||
             (r = make_dirs(agent, err)) < 0 || (r = open_signals(agent, err)) < 0)
                 return r;
@@ -355,6 +456,8 @@ static void tear_down(struct agent *agent)
         if (agent->signals >= 0)
                 (void)close(agent->signals);
         free(agent->settings);
+        free(agent->fresh);
+        free(agent->fresh_conf);
         free(agent->conf);
         free(agent);
 }

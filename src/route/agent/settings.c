@@ -122,21 +122,30 @@ bool route_settings_is_name(const char *text)
         return n > 0 && n < SETTINGS_NAME && !text[n];
 }
 
-static bool is_address(const char *text)
+/* nginx compares names only. */
+static bool is_unnamed(const struct settings_replica *replica, const struct settings *settings)
 {
-        const char *colon = strrchr(text, ':');
+        char host[SETTINGS_WORD];
 
-        if (!strncmp(text, "unix:/", 6))
-                return strlen(text) < 108;
-        return colon && colon != text && settings_is_port(colon + 1) && !strpbrk(text, "/?@");
+        return replica->config.is_tls && settings->verifies_replicas && !*replica->config.server_name &&
+               !route_address_host(replica->address, host);
 }
 
-static const char *address_wanted(const char *text)
+static int check_address(struct settings_cursor *cursor, const json_t *item, struct settings_replica *replica,
+                         const struct settings *settings)
 {
-        if (!strncmp(text, "https://", 8))
-                return "there is no TLS to replicas: give HOST:PORT of a plain one, or of a TLS proxy beside this "
-                       "router";
-        return "expected an address: HOST:PORT or unix:/PATH";
+        char text[SETTINGS_WORD];
+        bool is_tls = false, is_wrong;
+
+        memcpy(text, replica->address, sizeof(text));
+        is_wrong = !route_address_parse(text, replica->address, &is_tls);
+        replica->config.is_tls |= is_tls;
+        if (!is_wrong && !is_unnamed(replica, settings))
+                return 0;
+        if (json_object_get(item, "address"))
+                cursor->line = conf_line_of_key(cursor->lines, item, "address");
+        return settings_refuse(cursor, is_wrong ? "expected an address: HOST:PORT, unix:/PATH or https://HOST:PORT" :
+                                                  "its address is not a name: give the server_name of its certificate");
 }
 
 static int read_replica(struct settings_cursor *cursor, const json_t *item, struct settings *settings)
@@ -150,11 +159,8 @@ static int read_replica(struct settings_cursor *cursor, const json_t *item, stru
         if (!*replica->name)
                 return settings_refuse(cursor, "each replica needs a name");
         (void)snprintf(cursor->where, sizeof(cursor->where), "replica '%s': ", replica->name);
-        if (!is_address(replica->address)) {
-                if (json_object_get(item, "address"))
-                        cursor->line = conf_line_of_key(cursor->lines, item, "address");
-                return settings_refuse(cursor, address_wanted(replica->address));
-        }
+        if ((r = check_address(cursor, item, replica, settings)) < 0)
+                return r;
         for (size_t i = 0; i < settings->n_replicas; i++)
                 if (!strcmp(settings->replicas[i].name, replica->name))
                         return settings_refuse(cursor, "another replica has this name");
@@ -237,6 +243,10 @@ static int check_settings(struct settings_cursor *cursor, const json_t *file, co
         if (!*settings->certificate != !*settings->certificate_key)
                 return refuse_at(cursor, file, *settings->certificate ? "certificate" : "certificate_key",
                                  "certificate and certificate_key must be given together");
+        if (!*settings->replica_certificate != !*settings->replica_certificate_key)
+                return refuse_at(cursor, file,
+                                 *settings->replica_certificate ? "replica_certificate" : "replica_certificate_key",
+                                 "replica_certificate and replica_certificate_key must be given together");
         if (settings->zone < 8 * MIB)
                 return refuse_at(cursor, file, "zone", "zone: must be at least 8M");
         if (settings->health_every < 10 * NSEC_PER_MSEC || settings->health_timeout < 10 * NSEC_PER_MSEC)
@@ -248,6 +258,17 @@ static int check_settings(struct settings_cursor *cursor, const json_t *file, co
         if (!settings->listen.n && !*settings->certificate)
                 return refuse_at(cursor, file, "listen", "listen: no client could connect");
         return 0;
+}
+
+bool route_settings_has_tls(const struct settings *settings)
+{
+        bool has = false;
+
+        for (size_t i = 0; i < settings->n_replicas; i++)
+                has |= settings->replicas[i].config.is_tls;
+        for (size_t i = 0; i < settings->n_services; i++)
+                has |= settings->services[i].config.is_tls;
+        return has;
 }
 
 int route_settings_parse(const char *name, const json_t *file, const struct conf_lines *lines, struct settings *ret,

@@ -65,10 +65,12 @@ struct replica_settings {
         char sleep[SETTINGS_TEXT];
         nsec sleep_after, wake_time;
         bool hold, is_draining;
+        bool is_tls;
+        char server_name[SETTINGS_WORD]; /* that its certificate must have; "": of its address */
 };
 
 struct settings_replica {
-        char name[SETTINGS_NAME], address[SETTINGS_WORD]; /* "HOST:PORT" or "unix:PATH" */
+        char name[SETTINGS_NAME], address[SETTINGS_WORD]; /* "HOST:PORT" or "unix:PATH"; its scheme is in config */
         struct replica_settings config;
 };
 
@@ -94,6 +96,8 @@ struct settings {
         struct settings_list listen, tls_listen, metrics, daemons;
         char certificate[SETTINGS_PATH], certificate_key[SETTINGS_PATH], log[SETTINGS_PATH], health[SETTINGS_PATH];
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
+        char replica_ca[SETTINGS_PATH], replica_certificate[SETTINGS_PATH], replica_certificate_key[SETTINGS_PATH];
+        bool verifies_replicas;
         uint32_t workers, queue, breaker, health_failures;
         unsigned int retries; /* permille */
         nsec hold, breaker_time, first_byte, read_timeout, drain, health_every, health_timeout, scrape;
@@ -113,7 +117,24 @@ int route_settings_parse(const char *name, const json_t *file, const struct conf
 /* From a file; also -errno. *ret is the caller's (free). */
 int route_settings_read(const char *path, struct settings **ret, struct err *err);
 
+/* Of replicas' base URLs, in place of a file. 0; -EINVAL with the complaint. */
+int route_settings_of_urls(char *const *urls, size_t n, struct settings *ret, struct err *err);
+
+/* What --listen says, in place of `listen`. 0; -EINVAL with the complaint. */
+int route_settings_listen(const char *text, struct settings *settings, struct err *err);
+
+bool route_settings_has_tls(const struct settings *settings); /* to any replica */
+
 void route_settings_print(FILE *to); /* all rows, for people */
+
+/* ---- address.c: where a replica is ---- */
+
+bool route_is_url(const char *text); /* http:// or https:// */
+
+/* HOST:PORT, unix:/PATH, or a base URL; ret without its scheme and path. False: none of these. */
+bool route_address_parse(const char *text, char ret[SETTINGS_WORD], bool *ret_is_tls);
+
+bool route_address_host(const char *address, char ret[SETTINGS_WORD]); /* false: it is a number or a path, no name */
 
 /* A valid name of a replica: 1 to 63 of letters, digits, "_ . : -". */
 bool route_settings_is_name(const char *text);

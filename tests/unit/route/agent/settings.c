@@ -86,7 +86,7 @@ static void a_complaint_names_the_place_and_what_is_wanted(void **state)
         refuses("hold: soon", "x.yaml: hold: expected a duration such as 500ms, 10s or 5m");
         refuses("speed: 1", "x.yaml: speed: there is no such key here ('sublet route --settings')");
         refuses("replicas:\n- {name: a, address: nowhere}",
-                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
+                "x.yaml: replica 'a': expected an address: HOST:PORT, unix:/PATH or https://HOST:PORT");
         refuses("replicas:\n- {name: a, address: h:1}\n- {name: a, address: h:2}",
                 "x.yaml: replica 'a': another replica has this name");
         refuses("replicas:\n- {address: h:1}", "x.yaml: replicas, number 1: each replica needs a name");
@@ -135,16 +135,79 @@ static void a_complaint_has_the_line_of_what_is_wrong(void **state)
         refuses_at(2, "queue: 7\ncertificate: a.pem\n");
 }
 
-static void what_it_cannot_do_is_refused(void **state)
+static void an_address_is_a_place_or_a_base_url(void **state)
+{
+        static const struct {
+                const char *text, *address;
+                bool is_tls;
+        } rows[] = {
+                { "h:80", "h:80", false },
+                { "unix:/x", "unix:/x", false },
+                { "http://h", "h:80", false },
+                { "https://h.example/v1/", "h.example:443", true },
+                { "http://[::1]:8000/", "[::1]:8000", false },
+                { "https://[::1]", "[::1]:443", true },
+                { "http://h:8000/v2", NULL, false },
+                { "http://", NULL, false },
+                { "http://:80", NULL, false },
+                { "http://me@h", NULL, false },
+                { "https://h:0", NULL, false },
+                { "h", NULL, false },
+                { "h/v1:80", NULL, false },
+                { "http://h?x", NULL, false },
+                { "ftp://h:21", NULL, false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                char address[SETTINGS_WORD];
+                bool is_tls;
+
+                assert_int_equal(route_address_parse(rows[i].text, address, &is_tls), rows[i].address != NULL);
+                if (!rows[i].address)
+                        continue;
+                assert_string_equal(address, rows[i].address);
+                assert_int_equal(is_tls, rows[i].is_tls);
+        }
+}
+
+static void what_nginx_cannot_verify_is_refused(void **state)
 {
         (void)state;
-        refuses("replicas:\n- {name: a, address: 'https://h:443'}",
-                "x.yaml: replica 'a': there is no TLS to replicas: give HOST:PORT of a plain one, or of a TLS proxy "
-                "beside this router");
-        refuses("replicas:\n- {name: a, address: 'http://h:80'}",
-                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
-        refuses("replicas:\n- {name: a, address: 'h/v1:80'}",
-                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
+        refuses("replicas:\n- {name: a, address: 'https://10.0.0.1:443'}",
+                "x.yaml: replica 'a': its address is not a name: give the server_name of its certificate");
+        assert_int_equal(parse("replicas:\n- {name: a, address: 'https://10.0.0.1', server_name: engine.example}"), 0);
+        assert_true(settings.replicas[0].config.is_tls && route_settings_has_tls(&settings));
+        assert_int_equal(parse("replica_verify: false\nreplicas:\n- {name: a, address: 'https://10.0.0.1'}"), 0);
+        assert_int_equal(parse("defaults: {tls: true}\nreplicas:\n- {name: a, address: 'h:443'}"), 0);
+        assert_true(settings.replicas[0].config.is_tls);
+        assert_int_equal(parse("replicas:\n- {name: a, address: 'h:443'}"), 0);
+        assert_false(route_settings_has_tls(&settings));
+        refuses("replica_certificate: c.pem",
+                "x.yaml: replica_certificate and replica_certificate_key must be given together");
+}
+
+static void replicas_may_be_named_without_a_file(void **state)
+{
+        char a[] = "http://10.0.0.5:8000/v1", b[] = "https://engine.example", c[] = "http://[::1]:1";
+        char file[] = "config.yaml";
+        char *urls[] = { a, b, c }, *mixed[] = { a, file };
+
+        (void)state;
+        memset(&err, 0, sizeof(err));
+        assert_int_equal(route_settings_of_urls(urls, 3, &settings, &err), 0);
+        assert_int_equal(settings.n_replicas, 3);
+        assert_string_equal(settings.replicas[0].name, "10.0.0.5:8000");
+        assert_string_equal(settings.replicas[0].address, "10.0.0.5:8000");
+        assert_string_equal(settings.replicas[1].address, "engine.example:443");
+        assert_true(settings.replicas[1].config.is_tls);
+        assert_string_equal(settings.replicas[2].name, "_::1_:1");
+        assert_int_equal(route_settings_of_urls(mixed, 2, &settings, &err), -EINVAL);
+        assert_string_equal(err.text, "config.yaml: expected the base URL of a replica, such as http://HOST:8000 (a "
+                                      "file must be alone)");
+        assert_int_equal(route_settings_listen("127.0.0.1:1", &settings, &err), 0);
+        assert_string_equal(settings.listen.at[0], "127.0.0.1:1");
+        assert_int_equal(route_settings_listen("x y", &settings, &err), -EINVAL);
 }
 
 static void a_key_at_the_top_is_taken_only_by_its_whole_name(void **state)
@@ -188,7 +251,9 @@ int main(void)
                 cmocka_unit_test(keys_and_services_are_read),
                 cmocka_unit_test(a_complaint_names_the_place_and_what_is_wanted),
                 cmocka_unit_test(a_complaint_has_the_line_of_what_is_wrong),
-                cmocka_unit_test(what_it_cannot_do_is_refused),
+                cmocka_unit_test(an_address_is_a_place_or_a_base_url),
+                cmocka_unit_test(what_nginx_cannot_verify_is_refused),
+                cmocka_unit_test(replicas_may_be_named_without_a_file),
                 cmocka_unit_test(a_key_at_the_top_is_taken_only_by_its_whole_name),
                 cmocka_unit_test(no_text_can_end_a_directive_of_nginx),
         };
