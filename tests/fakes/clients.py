@@ -125,8 +125,8 @@ def messages():
 def errors():
     unknown = refused(openai.NotFoundError, lambda: ai.chat.completions.create(model="none", messages=HELLO))
     same(unknown.code, "model_not_found")
-    stranger = ai.with_options(api_key="sk-nobody-1234567")
-    refused(openai.AuthenticationError, lambda: stranger.chat.completions.create(model="m", messages=HELLO))
+    unknown_key = ai.with_options(api_key="sk-nobody-1234567")
+    refused(openai.AuthenticationError, lambda: unknown_key.chat.completions.create(model="m", messages=HELLO))
     refused(anthropic.NotFoundError, lambda: claude.messages.create(model="none", max_tokens=1, messages=HELLO))
     nobody = claude.with_options(api_key="sk-nobody-1234567")
     error = refused(anthropic.AuthenticationError,
