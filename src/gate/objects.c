@@ -258,6 +258,10 @@ int serve_free(struct request *request)
         if (object.class_number == RM_CLASS_DEVICE || object.class_number == RM_CLASS_CLIENT)
                 gate->host->reader_release(request->worker); /* with all its channels, perhaps */
         locks = client_locks_take(gate, call->client, call->client);
+        if (call->client == call->object) {
+                LOCKED(&gate->ledger_lock);
+                ledger_stamp_client(gate->ledger, call->client);
+        }
         r = perform(request);
         if (request_is_done(request, r)) {
                 {

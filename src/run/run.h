@@ -27,6 +27,9 @@ struct run {
         const char *tenant; /* --name, or the command's last path part */
         bool is_named;
         const char *report_path;
+        const char *record_path; /* --record; NULL: none */
+        int record;              /* its file, open, until a writer has it; 0: none */
+        struct record_writer *writer;
         bool is_quiet, is_json, is_verbose, ipc_host;
         bool is_report_lost; /* it could not be written to report_path */
         uint64_t audit_ms;   /* 0: the gate's default */

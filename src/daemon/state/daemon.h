@@ -46,6 +46,7 @@ struct settings {
         bool overcommits;
         bool stops_unmanaged;
         nsec patience; /* for a pod's container to get its allocation */
+        gid_t group;   /* whose members may lease and ask; GROUP_ANY: every user */
 };
 
 #define DAEMON_PORT "9180" /* of --listen, by convention: deploy/kubernetes, src/kube/kubectl */

@@ -131,6 +131,9 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
                 for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                         gpu_switch_cost(&machine->gpus[i], (nsec)value * NSEC_PER_USEC);
                 return;
+        case FAULT_next_client:
+                machine->handles.n_made = (uint32_t)value - 1;
+                return;
         case FAULT_real_time:
                 for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                         gpu_ramp(&machine->gpus[i], value ? RAMP : 0);

@@ -175,7 +175,7 @@ struct late_answer {
 struct channel_switch {
         struct channel_switch *next;
         nsec due;
-        bool is_disabled;
+        bool is_disabled, is_gentle;
         uint32_t n;
         uint32_t clients[64], channels[64];
 };

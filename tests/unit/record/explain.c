@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "cli/verbs.h"
+#include "record/verbs.h"
 
 #include <stdio.h>
 #include <string.h>
