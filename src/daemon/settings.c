@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "base/when.h"
 #include "net/socket.h"
+#include "wire/own_file.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -103,6 +104,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "how long a pod's container waits for its allocation: 0s to 5m (default: 20s)", NULL },
                 { "group", 0, read_group, &settings->group, "NAME",
                   "only root and members of this group may lease and ask (default: every user)", NULL },
+                { "own-memory", 0, flag_text, &settings->own_memory, "FILE",
+                  "what the driver takes unasked, of 'sublet doctor --measure' (default: " OWN_FILE ")", NULL },
                 { "listen", 0, flag_text, &settings->listen, "ADDR:PORT",
                   "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
                   "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
