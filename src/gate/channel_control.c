@@ -84,18 +84,23 @@ static void put_channel(struct request *request, const struct ledger_object *obj
                 gate->options.channel(gate->options.node_context, &channel.is, true);
 }
 
-/* An object of a channel shows what its group may use, and the scheduler learns it. */
+static bool is_of_group(const struct channel *channel, const struct channel *other)
+{
+        return channel->is.client == other->is.client && channel->is.group == other->is.group;
+}
+
+/* An object of a channel shows its engine, or what its group may use, and the scheduler learns it. */
 static void note_object(struct gate *gate, const struct ledger_object *object)
 {
         LOCKED(&gate->channels.lock);
         struct channels *channels = &gate->channels;
-        const struct channel *channel = channels_find(channels, object->client, object->parent);
+        struct channel *channel = channels_find(channels, object->client, object->parent);
 
         if (!channel || !channels_note_object(channels, channel, object->class_number) || !gate->options.channel)
                 return;
         for (size_t i = 0; i < channels->n; i++)
-                if (channels->items[i].is.client == channel->is.client &&
-                    channels->items[i].is.group == channel->is.group)
+                if (&channels->items[i] == channel ||
+                    (channel->is.is_compute && is_of_group(&channels->items[i], channel)))
                         gate->options.channel(gate->options.node_context, &channels->items[i].is, true);
 }
 

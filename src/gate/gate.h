@@ -189,11 +189,16 @@ int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled);
  * groups it could not be set for. */
 unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice);
 
-/* Signs of work on the compute channels of a device: what the program has put and the device has got. */
+/* Signs of work on the channels of a device: what the program has put and the device has got. */
 struct gate_signs {
-        bool can_watch;     /* at least one channel's positions can be read */
+        bool can_watch;     /* at least one compute channel's positions can be read */
         bool has_moved;     /* something was launched since the last read */
         uint32_t n_pending; /* channels with launches that the device has not taken */
+        struct gate_engine_signs {
+                bool has_moved;
+                uint32_t n_pending;
+                uint32_t n_unseen; /* channels whose positions cannot be read */
+        } engines[RM_N_ENGINES];   /* of the channels of fixed engines, which are not in the figures above */
 };
 void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret);
 

@@ -64,7 +64,9 @@ struct demand {
                 uint32_t memory;     /* our handle of its USERD; 0: could not be had */
                 const uint8_t *page; /* NULL: could not be mapped */
                 const volatile uint32_t *positions;
-                uint32_t put; /* as last seen */
+                uint32_t put;               /* as last seen */
+                enum rm_engine engine;      /* NONE: graphics and compute */
+                uint32_t n_idle, n_skipped; /* reads in which it was idle; and reads it was left out since */
         } * items;
         size_t n, n_room;
         uint64_t changes; /* of the channels, when they were last compared */

@@ -67,6 +67,14 @@ static bool is_retry_due(const struct reconciler *reconciler, unsigned int devic
         return at && clock_now() >= at;
 }
 
+static void engine_publish(struct control_engine *on, const struct gate_engine_signs *signs, nsec now)
+{
+        on->n_pending = signs->n_pending;
+        on->n_unseen = signs->n_unseen;
+        if (signs->has_moved)
+                on->launched_at = now;
+}
+
 static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec now)
 {
         struct control_device *on = &reconciler->control->devices[device];
@@ -77,6 +85,8 @@ static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec 
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
                 on->launched_at = now;
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                engine_publish(control_block_engine(reconciler->control, device, engine), &signs.engines[engine], now);
         on->checked_at = now;
         reconciler->devices[device].checked_at = now;
 }
@@ -119,6 +129,8 @@ static void desired_undo(struct reconciler *reconciler)
                 control->devices[i].is_disabled = 0;
                 control->devices[i].slice = 0;
                 control->devices[i].watch = 0;
+                for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                        control_block_engine(control, i, engine)->is_disabled = 0;
         }
 }
 

@@ -83,6 +83,7 @@ static void on_channel(void *context, const struct gate_channel *channel, bool i
                                        .cid = channel->cid,
                                        .device = (uint16_t)channel->device,
                                        .is_compute = channel->is_compute,
+                                       .engine = (uint8_t)channel->engine,
                                        .order = channel->order };
 
         if (is_new)

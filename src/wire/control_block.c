@@ -38,6 +38,9 @@ static_assert(offsetof(struct control_device, used) == 112, "layout of the contr
 static_assert(sizeof(struct control_device) == 120, "layout of the control block");
 static_assert(sizeof(struct control_channel) == 24, "layout of the control block");
 static_assert(offsetof(struct control_block, channels) == 160 + 120 * LEASE_DEVICES_MAX, "layout of the control block");
+static_assert(offsetof(struct control_block, engines) == 160 + 120 * LEASE_DEVICES_MAX + 24 * CONTROL_BLOCK_CHANNELS,
+              "layout of the control block");
+static_assert(sizeof(struct control_engine) == 32 && RM_N_ENGINES == 6, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -50,9 +53,22 @@ enum {
 
 static const char magic[8] = "sublet\0\1";
 
-static int control_block_mmap(int fd, struct control_block **ret)
+/* 0: not a size of any version. */
+static uint32_t version_of(off_t size)
 {
-        void *memory = mmap(NULL, sizeof(struct control_block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (size == sizeof(struct control_block))
+                return CONTROL_BLOCK_VERSION;
+        return size == offsetof(struct control_block, engines);
+}
+
+static size_t size_of(uint32_t version)
+{
+        return version == 1 ? offsetof(struct control_block, engines) : sizeof(struct control_block);
+}
+
+static int control_block_mmap(int fd, size_t size, struct control_block **ret)
+{
+        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
         if (memory == MAP_FAILED)
                 return -errno;
@@ -70,7 +86,7 @@ int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, s
                 return -EINVAL;
         if (fd < 0 || ftruncate(fd, sizeof(*control)) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
                 return -errno;
-        r = control_block_mmap(fd, &control);
+        r = control_block_mmap(fd, sizeof(*control), &control);
         if (r < 0)
                 return r;
         memcpy(control->magic, magic, sizeof(magic));
@@ -85,10 +101,10 @@ int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, s
         return 0;
 }
 
-static bool is_control_block(const struct control_block *control)
+static bool is_control_block(const struct control_block *control, uint32_t version)
 {
-        return !memcmp(control->magic, magic, sizeof(magic)) && control->version == CONTROL_BLOCK_VERSION &&
-               control->size == sizeof(*control) && control->n_devices <= LEASE_DEVICES_MAX &&
+        return !memcmp(control->magic, magic, sizeof(magic)) && control->version == version &&
+               control->size == size_of(version) && control->n_devices <= LEASE_DEVICES_MAX &&
                memchr(control->tenant, '\0', sizeof(control->tenant));
 }
 
@@ -96,18 +112,20 @@ int control_block_map(int fd, struct control_block **ret)
 {
         struct control_block *control = NULL;
         struct stat st;
+        uint32_t version;
         int seals, r;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
         seals = fcntl(fd, F_GET_SEALS);
-        if (seals < 0 || (seals & SEALS) != SEALS || st.st_size != sizeof(*control))
+        version = version_of(st.st_size);
+        if (seals < 0 || (seals & SEALS) != SEALS || !version)
                 return -EPROTO;
-        r = control_block_mmap(fd, &control);
+        r = control_block_mmap(fd, size_of(version), &control);
         if (r < 0)
                 return r;
-        if (!is_control_block(control)) {
-                control_block_unmap(control);
+        if (!is_control_block(control, version)) {
+                (void)munmap(control, size_of(version));
                 return -EPROTO;
         }
         *ret = control;
@@ -117,7 +135,12 @@ int control_block_map(int fd, struct control_block **ret)
 void control_block_unmap(struct control_block *control)
 {
         if (control)
-                (void)munmap(control, sizeof(*control));
+                (void)munmap(control, size_of(control->version));
+}
+
+struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine)
+{
+        return control->version == 1 ? NULL : &control->engines[device][engine];
 }
 
 /* ---- rows -------------------------------------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "lease/lease.h"
+#include "rm/engines.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 1,
+        CONTROL_BLOCK_VERSION = 2,     /* 1 ends with the channels */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
 };
 
@@ -39,7 +40,8 @@ struct control_channel {
         uint32_t group;          /* handle of its group, in the same client */
         uint32_t cid;            /* the driver's number; the meter names a group by that of its first channel */
         uint16_t device;         /* index into the lease */
-        uint16_t is_compute;     /* its group may use the graphics and compute engine, as far as the gate has seen */
+        uint8_t is_compute;      /* its group may use the graphics and compute engine, as far as the gate has seen */
+        uint8_t engine;          /* enum rm_engine: of which it is, where that is known; 0 in version 1 */
         uint32_t order;          /* counts all channels made; a group's first has the smallest */
 };
 
@@ -69,6 +71,15 @@ struct control_device {
         _Atomic nsec used;                  /* metered since the tenant began */
 };
 
+/* One per device of the machine and engine. */
+struct control_engine {
+        _Atomic nsec launched_at;     /* S: when a put pointer last moved, clock_now; 0: not seen */
+        _Atomic uint32_t n_pending;   /* S: channels with launches that the engine has not taken */
+        _Atomic uint32_t n_unseen;    /* S: channels whose pointers cannot be read */
+        _Atomic nsec used;            /* D: time with work on the engine since the tenant began */
+        _Atomic uint32_t is_disabled; /* D: its channels of this engine are */
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -93,6 +104,8 @@ struct control_block {
 
         struct control_device devices[LEASE_DEVICES_MAX];
         struct control_channel channels[CONTROL_BLOCK_CHANNELS]; /* S, under sequence */
+
+        struct control_engine engines[LEASE_DEVICES_MAX][RM_N_ENGINES]; /* since version 2: control_block_engine */
 };
 
 enum {
@@ -106,6 +119,9 @@ int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, s
 /* D. Maps what a shim handed over. 0; -EPROTO: another size, magic or version; -errno. */
 int control_block_map(int fd, struct control_block **ret);
 void control_block_unmap(struct control_block *control); /* NULL is fine */
+
+/* What it says of an engine; NULL: it is of version 1, and says nothing. */
+struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine);
 
 /* S. One caller at a time. 0; -ENOSPC. */
 int control_block_channel_put(struct control_block *control, const struct control_channel *channel);

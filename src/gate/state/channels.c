@@ -102,16 +102,30 @@ void channels_put_group(struct channels *channels, const struct group *group)
         *(there ? there : &channels->groups[channels->n_groups++]) = *group;
 }
 
-bool channels_note_object(struct channels *channels, const struct channel *channel, uint32_t class_number)
+/* The first object counts: the driver refuses one that the channel's run list cannot serve. */
+static bool note_engine(struct channels *channels, struct channel *channel, enum rm_engine engine)
+{
+        if (engine == RM_ENGINE_NONE || channel->is.is_compute || channel->is.engine != RM_ENGINE_NONE)
+                return false;
+        channel->is.engine = engine;
+        channels->changes++;
+        return true;
+}
+
+bool channels_note_object(struct channels *channels, struct channel *channel, uint32_t class_number)
 {
         struct group *group = channels_group(channels, channel->is.client, channel->is.group);
 
-        if (RM_CLASS_IS_COPY(class_number) || !group || group->is_compute)
+        if (RM_CLASS_IS_FIXED_ENGINE(class_number))
+                return note_engine(channels, channel, rm_engine_of_class(class_number));
+        if (!group || group->is_compute)
                 return false;
         group->is_compute = true;
         for (size_t i = 0; i < channels->n; i++)
-                if (channels->items[i].is.client == group->client && channels->items[i].is.group == group->handle)
+                if (channels->items[i].is.client == group->client && channels->items[i].is.group == group->handle) {
                         channels->items[i].is.is_compute = true;
+                        channels->items[i].is.engine = RM_ENGINE_NONE;
+                }
         channels->changes++;
         return true;
 }

@@ -5,8 +5,8 @@
  *
  * A group's word for its engine is the tenant's: the driver gives a graphics context to a group of any engine, and one
  * that says copy engine computes all the same (seen, H100). So disabled and enabled are all channels. What a group says
- * matters only for what disabling does not need: slices, and signs of work. There it is compute as soon as any object
- * is made in it that is not a copy engine's: without such an object no channel computes.
+ * matters only for what disabling does not need: slices, signs of work, and turns on other engines. There it is compute
+ * as soon as any object is made in it that is not of one fixed engine: without such an object no channel computes.
  *
  * A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used after it,
  * so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
@@ -74,9 +74,9 @@ struct group *channels_group(struct channels *channels, uint32_t client, uint32_
 /* Whether it is the graphics and compute engine, by the driver's engine type. */
 bool channels_is_compute(uint32_t engine);
 
-/* Under the lock: an object of that class was made in the channel. True: its group is compute from now on, and was not
- * before; so are its channels. */
-bool channels_note_object(struct channels *channels, const struct channel *channel, uint32_t class_number);
+/* Under the lock: an object of that class was made in the channel. True: something is known now that was not before:
+ * the channel's engine, or that its group is compute, and so are its channels. */
+bool channels_note_object(struct channels *channels, struct channel *channel, uint32_t class_number);
 
 /* Room for `n` items of that size; it doubles. 0; -ENOMEM. */
 int array_grow(void **items, size_t *n_room, size_t n, size_t size);

@@ -4,6 +4,7 @@
 
 #include "rm/call.h"
 #include "rm/encode.h"
+#include "rm/engines.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +38,6 @@ struct gate_channel {
         uint32_t cid;            /* what the driver numbers it */
         unsigned int device;     /* index into the lease */
         bool is_compute;         /* its group may use the graphics and compute engine: gate/state/channels.h */
+        enum rm_engine engine;   /* that an object was made in it for; NONE: none, or not known yet */
         uint32_t order;          /* counts channels ever made */
 };

@@ -16,7 +16,7 @@
 /* Every field says the same number, so that a torn row is seen. */
 static struct control_channel row_of(uint32_t n)
 {
-        return (struct control_channel){ n, n, n, n, (uint16_t)n, (uint16_t)n, n };
+        return (struct control_channel){ n, n, n, n, (uint16_t)n, (uint8_t)n, (uint8_t)n, n };
 }
 
 static bool is_whole(const struct control_channel *row)
@@ -24,7 +24,7 @@ static bool is_whole(const struct control_channel *row)
         uint32_t n = row->handle;
 
         return n && row->client == n && row->group == n && row->cid == n && row->device == (uint16_t)n &&
-               row->is_compute == (uint16_t)n && row->order == n;
+               row->is_compute == (uint8_t)n && row->engine == (uint8_t)n && row->order == n;
 }
 
 static struct control_block *new_control_block(int *ret_fd)

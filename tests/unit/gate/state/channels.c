@@ -135,7 +135,9 @@ static void a_group_is_compute_once_a_channel_of_it_can_compute(void **state)
         group_put(&channels, 101);
         for (uint32_t i = 1; i <= 4; i++)
                 channel_put(&channels, channel(1, i, i % 2 ? 101 : 100, false));
-        assert_false(note_object(&channels, 2, 0xc8b5)); /* a copy engine's */
+        assert_true(note_object(&channels, 2, 0xc8b5));  /* a copy engine's: the channel's engine is known */
+        assert_false(note_object(&channels, 2, 0xcdb0)); /* and the first counts */
+        assert_int_equal(channels_find(&channels, 1, 2)->is.engine, RM_ENGINE_COPY);
         assert_int_equal(channels_copy_groups(&channels, 0, &groups), 0);
         freep(&groups);
         assert_true(note_object(&channels, 2, 0xcbc0));
@@ -144,6 +146,7 @@ static void a_group_is_compute_once_a_channel_of_it_can_compute(void **state)
         assert_int_equal(groups[0].handle, 100);
         assert_int_equal(channels_copy(&channels, 0, 1, 100, &copy), 2);
         assert_true(copy[0].is.is_compute && copy[1].is.is_compute);
+        assert_true(copy[0].is.engine == RM_ENGINE_NONE && copy[1].is.engine == RM_ENGINE_NONE);
         freep(&copy);
         assert_int_equal(channels_copy(&channels, 0, 1, 101, &copy), 2);
         assert_false(copy[0].is.is_compute || copy[1].is.is_compute);
