@@ -7,6 +7,7 @@
  *      tally.c     attributes what the meter says
  *      together.c  what all devices decide together
  *      orders.c    carries out what turns_next says
+ *      engines.c   the same for the fixed-function engines, each by itself
  *
  * All is under LOCK_SCHED, except the members below "thread", which only the thread uses.
  */
@@ -17,6 +18,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "gpu/meter.h"
+#include "turns/engines.h"
 
 #include <pthread.h>
 
@@ -39,13 +41,29 @@ enum {
 
 /* The channels of a tenant on this device, as its control block has them. */
 struct sched_channels {
-        struct gpu_channel *list;          /* on any engine: all of them are switched */
+        struct gpu_channel *list; /* on any engine: all of them are switched */
+        uint8_t *engines;         /* enum rm_engine of each */
+        size_t n_of[RM_N_ENGINES];
         size_t n, n_compute;               /* which are first */
         unsigned int n_groups;             /* compute groups */
         uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
         uint32_t sequence; /* of the control block, when this was read */
         bool is_known;
+};
+
+/* A tenant on one engine. */
+struct sched_engine {
+        nsec used;         /* with work on it, since the tenant began */
+        bool wants, is_on; /* has work for it, and may work, as of the latest look */
+        nsec wanted_at;    /* when it last had work */
+        nsec enabled_at;   /* by the latest call */
+        bool is_to_be_off; /* by the latest decision */
+        bool is_disabled;  /* by the latest call, or while it is off the device */
+        uint32_t sequence; /* of its channels at that call */
+        bool is_in_call, has_failed;
+        nsec retry_at;
+        nsec used_at[SCHED_TICKS]; /* at sched->ticks */
 };
 
 struct sched_entity {
@@ -79,6 +97,7 @@ struct sched_entity {
         nsec retry_at;
 
         nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at sched->ticks */
+        struct sched_engine engines[RM_N_ENGINES];
 };
 
 struct sched {
@@ -116,6 +135,10 @@ struct sched {
         struct gpu_client *client;
         struct meter *meter; /* NULL: none */
         struct turns *turns;
+        struct engine_turns *engine_turns[RM_N_ENGINES];
+        struct engine_tenant engine_view[TURNS_TENANTS_MAX];
+        bool engine_is_off[TURNS_TENANTS_MAX];
+        nsec engines_seen_at, engine_on_at[RM_N_ENGINES]; /* the latest look; when somebody was last on it */
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
@@ -146,6 +169,20 @@ void tally_second(struct sched *sched, nsec now); /* notes the figures of the pa
 void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret);
 void tally_device(const struct sched *sched, struct sched_device *ret);
 
+/* engines.c: under the lock, but for engines_apply, which is as orders_apply */
+int engines_new(struct sched *sched); /* -ENOMEM */
+void engines_free(struct sched *sched);
+void engines_adopt(const struct sched *sched, struct sched_entity *tenant);   /* as an earlier daemon left them */
+void engines_release(const struct sched *sched, struct sched_entity *tenant); /* no order is in force any more */
+void engines_note_off(const struct sched *sched, struct sched_entity *tenant, nsec now); /* all its channels are */
+void engines_note_enabled(struct sched_entity *tenant);  /* its shim has enabled all channels */
+bool engines_are_off(const struct sched_entity *tenant); /* at least one is */
+nsec engines_decide(struct sched *sched, nsec now);      /* after the device's orders */
+bool engines_apply(struct sched *sched, nsec now);
+void engines_second(struct sched *sched, size_t tick); /* notes the figures at a tick */
+
 /* orders.c: by the thread, without the lock. False: the device is lost. */
 bool orders_apply(struct sched *sched, nsec now);
+bool orders_list(struct sched *sched, size_t n, const struct gpu_channel *channels, size_t n_more); /* false: no room */
+int orders_call(struct sched *sched, size_t n, bool is_disabled, uint32_t *ret_status); /* 0; -ENODEV; -EIO */
 void orders_end(struct sched *sched); /* enables all channels, with the driver's own slices */

@@ -41,7 +41,7 @@ static enum trace_call call_of(bool is_disabled)
         return is_disabled ? TRACE_CALL_DISABLE : TRACE_CALL_ENABLE;
 }
 
-static bool list_add(struct sched *sched, size_t n, const struct gpu_channel *channels, size_t n_more)
+bool orders_list(struct sched *sched, size_t n, const struct gpu_channel *channels, size_t n_more)
 {
         if (n + n_more > sched->list_room) {
                 size_t room = 2 * (n + n_more);
@@ -55,6 +55,11 @@ static bool list_add(struct sched *sched, size_t n, const struct gpu_channel *ch
         for (size_t i = 0; i < n_more; i++)
                 sched->list[n + i] = channels[i];
         return true;
+}
+
+int orders_call(struct sched *sched, size_t n, bool is_disabled, uint32_t *ret_status)
+{
+        return make_call(sched, sched->list, n, call_of(is_disabled), 0, ret_status);
 }
 
 /* ---- what a call has done -------------------------------------------------------------------- */
@@ -83,9 +88,26 @@ static void switch_failed(struct sched *sched, struct sched_entity *tenant, nsec
         tenant->retry_at = at + RETRY;
 }
 
+/* What a call for the tenant switches: enabled, not what engines.c enables when the time has come. False: no room. */
+static bool list_channels(struct sched *sched, size_t *n, const struct sched_entity *tenant, size_t skip,
+                          bool is_disabled)
+{
+        size_t to = *n;
+
+        for (size_t i = skip; i < tenant->channels.n; i++) {
+                if (!is_disabled && tenant->engines[tenant->channels.engines[i]].is_disabled)
+                        continue;
+                if (!orders_list(sched, to, &tenant->channels.list[i], 1))
+                        return false;
+                to++;
+        }
+        *n = to;
+        return true;
+}
+
 /* A tenant of the failed call that has not been tried alone yet, with its channels in sched->list; NULL: none is
  * left. */
-static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
+static struct sched_entity *next_in_call(struct sched *sched, bool is_disabled, size_t *ret_n)
 {
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
@@ -93,7 +115,8 @@ static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
                 if (!tenant->is_in_call)
                         continue;
                 tenant->is_in_call = false;
-                *ret_n = list_add(sched, 0, tenant->channels.list, tenant->channels.n) ? tenant->channels.n : 0;
+                *ret_n = 0;
+                (void)list_channels(sched, ret_n, tenant, 0, is_disabled);
                 return tenant;
         }
         return NULL;
@@ -110,7 +133,7 @@ static int switch_each(struct sched *sched, bool is_disabled)
         for (;;) {
                 {
                         LOCKED(&sched->lock);
-                        struct sched_entity *tenant = next_in_call(sched, &n);
+                        struct sched_entity *tenant = next_in_call(sched, is_disabled, &n);
 
                         if (!tenant)
                                 return r;
@@ -154,11 +177,13 @@ static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *te
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
         skip = is_disabled && tenant->is_retired && tenant->order.is_gentle ? tenant->channels.n_compute : 0;
-        if (!list_add(sched, n, tenant->channels.list + skip, tenant->channels.n - skip))
+        if (!list_channels(sched, &n, tenant, skip, is_disabled))
                 return n; /* no memory: tried again in the next pass */
+        if (is_disabled)
+                engines_note_off(sched, tenant, clock_now());
         tenant->is_in_call = true;
         tenant->is_retired = skip != 0;
-        return n + tenant->channels.n - skip;
+        return n;
 }
 
 static size_t list_retiring(struct sched *sched, nsec now)
@@ -175,7 +200,7 @@ static size_t list_retiring(struct sched *sched, nsec now)
                 tenant->device->is_disabled = true;
                 tenant->is_retired = false;
                 tally_channels(sched, tenant);
-                if (!list_add(sched, n, tenant->channels.list, tenant->channels.n_compute))
+                if (!orders_list(sched, n, tenant->channels.list, tenant->channels.n_compute))
                         continue;
                 n += tenant->channels.n_compute;
                 tenant->is_retired = true;
@@ -211,7 +236,7 @@ static size_t list_removed(struct sched *sched, size_t n)
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
-                if (list_add(sched, n, tenant->channels.list, tenant->channels.n))
+                if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
                         n += tenant->channels.n;
                 sched->removed = tenant->next;
                 (void)sched_entity_free(tenant);
@@ -328,7 +353,7 @@ bool orders_apply(struct sched *sched, nsec now)
 {
         slices_write(sched);
         return switch_all(sched, false, now) && retire_all(sched, now) && switch_all(sched, true, now) &&
-               kick_resident(sched, now);
+               engines_apply(sched, now) && kick_resident(sched, now);
 }
 
 void orders_end(struct sched *sched)
@@ -340,6 +365,7 @@ void orders_end(struct sched *sched)
 
                         tenant->order = (struct turns_order){ 0 };
                         tenant->retry_at = 0;
+                        engines_release(sched, tenant);
                         tenant->device->is_disabled = 0;
                         tenant->device->slice = 0;
                         tenant->device->watch = 0;
@@ -347,5 +373,5 @@ void orders_end(struct sched *sched)
                 }
         }
         if (!sched->state.is_lost)
-                (void)switch_all(sched, false, clock_now());
+                (void)(switch_all(sched, false, clock_now()) && engines_apply(sched, clock_now()));
 }

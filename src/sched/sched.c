@@ -82,8 +82,10 @@ struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id)
 
 struct sched_entity *sched_entity_free(struct sched_entity *tenant)
 {
-        if (tenant)
-                free(tenant->channels.list);
+        if (!tenant)
+                return NULL;
+        free(tenant->channels.list);
+        free(tenant->channels.engines);
         free(tenant);
         return NULL;
 }
@@ -112,6 +114,7 @@ static struct sched_entity *tenant_new(const struct sched *sched, const struct s
                 tenant->billed_at[i] = tenant->billed;
         /* As an earlier daemon left it: what is disabled stays so until this one enables it. */
         tenant->is_disabled = tenant->device->is_disabled;
+        engines_adopt(sched, tenant);
         return tenant;
 }
 
@@ -141,6 +144,7 @@ static void tenant_release(struct sched *sched, struct sched_entity *tenant)
         tenant->device->is_disabled = 0;
         tenant->device->slice = 0;
         tenant->device->watch = 0;
+        engines_release(sched, tenant);
         control_block_notify(tenant->control);
         tally_channels(sched, tenant);
 }
@@ -172,7 +176,8 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
                 tenant_unlink(sched, tenant);
                 if (ret_used)
                         *ret_used = tenant->billed;
-                if (tenant->is_disabled || tenant->is_in_call) { /* the thread enables its channels */
+                if (tenant->is_disabled || tenant->is_in_call ||
+                    engines_are_off(tenant)) { /* the thread enables its channels */
                         tenant->next = sched->removed;
                         sched->removed = TAKE(tenant);
                 }
@@ -265,6 +270,7 @@ static struct sched *sched_free(struct sched *sched)
         (void)meter_close(sched->meter);
         (void)gpu_client_close(sched->client);
         (void)turns_free(sched->turns);
+        engines_free(sched);
         (void)trace_free(sched->trace);
         map_done(&sched->contexts);
         lock_done(&sched->lock);
@@ -341,6 +347,8 @@ int sched_start(const struct gpu_backend *backend, unsigned int device, const st
                 r = open_device(sched, device);
         if (!r)
                 r = turns_new(&sched->settings.turns, &sched->turns); /* open_device may have changed the policy */
+        if (!r)
+                r = engines_new(sched);
         if (!r)
                 r = start_thread(sched);
         if (r < 0) {

@@ -18,7 +18,7 @@
  * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter:
  *     a daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
  * P4  All channels of a tenant are switched, on whatever engine they say they are, with one call for several tenants
- *     where possible.
+ *     where possible. Tenants that are on share each fixed-function engine by itself: sched/engines.c.
  */
 #pragma once
 
@@ -45,6 +45,14 @@ struct sched_tenant {
         enum turns_class class;
 };
 
+/* A tenant on a fixed-function engine of this device: sched/engines.c says how it is metered. */
+struct sched_row_engine {
+        nsec used;        /* with work on it, since the tenant began */
+        permille granted; /* of the latest second */
+        bool is_disabled; /* its turn there is over */
+        bool has_channels;
+};
+
 /* A tenant on this device. */
 struct sched_row {
         uint64_t id;
@@ -55,6 +63,7 @@ struct sched_row {
         bool is_disabled;  /* its channels are disabled */
         bool wants;        /* has work, as far as can be seen */
         bool is_waiting;   /* has work, and is not on the device */
+        struct sched_row_engine engines[RM_N_ENGINES]; /* [RM_ENGINE_NONE] is all zero */
 };
 
 struct sched_device {

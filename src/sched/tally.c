@@ -202,8 +202,13 @@ static void channels_list(struct sched *sched, struct sched_entity *tenant, cons
                           size_t n, bool is_compute)
 {
         for (size_t i = 0; i < n; i++) {
+                enum rm_engine engine;
+
                 if (!rows[i].is_compute == is_compute || rows[i].device != sched->state.device)
                         continue;
+                engine = rows[i].engine < RM_N_ENGINES ? rows[i].engine : RM_ENGINE_NONE;
+                tenant->channels.engines[tenant->channels.n] = (uint8_t)engine;
+                tenant->channels.n_of[engine]++;
                 tenant->channels.list[tenant->channels.n++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
                 if (!is_first(rows, n, &rows[i]))
                         continue;
@@ -212,20 +217,24 @@ static void channels_list(struct sched *sched, struct sched_entity *tenant, cons
         }
 }
 
-static void channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
+static bool channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
                            size_t n)
 {
         struct gpu_channel *channels = realloc(tenant->channels.list, (n ? n : 1) * sizeof(*channels));
+        uint8_t *engines = realloc(tenant->channels.engines, n ? n : 1);
 
-        if (!channels)
-                return; /* stays as it was; tried again in the next pass */
-        tenant->channels.list = channels;
+        tenant->channels.list = channels ? channels : tenant->channels.list;
+        tenant->channels.engines = engines ? engines : tenant->channels.engines;
+        if (!channels || !engines)
+                return false; /* stays as it was; tried again in the next pass */
+        memset(tenant->channels.n_of, 0, sizeof(tenant->channels.n_of));
         tenant->channels.n = 0;
         tenant->channels.n_groups = 0;
         tally_forget(sched, tenant);
         channels_list(sched, tenant, rows, n, true); /* a long list takes several calls */
         tenant->channels.n_compute = tenant->channels.n;
         channels_list(sched, tenant, rows, n, false);
+        return true;
 }
 
 void tally_channels(struct sched *sched, struct sched_entity *tenant)
@@ -238,7 +247,8 @@ void tally_channels(struct sched *sched, struct sched_entity *tenant)
         n = control_block_channels(tenant->control, sched->rows, &sequence);
         if (sequence & 1)
                 return; /* its shim is in the middle of a change, or has died there */
-        channels_learn(sched, tenant, sched->rows, n);
+        if (!channels_learn(sched, tenant, sched->rows, n))
+                return;
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
 }
@@ -261,6 +271,7 @@ void tally_second(struct sched *sched, nsec now)
                 sched->tenants[i]->billed_at[at] = sched->tenants[i]->billed;
                 sched->tenants[i]->entitled_at[at] = sched->tenants[i]->entitled;
         }
+        engines_second(sched, at);
         sched->n_ticks++;
 }
 
@@ -291,6 +302,16 @@ void tally_rates(const struct sched *sched, const struct sched_entity *tenant, s
 
         ret->granted = permille_of(tenant->billed_at[past.last] - tenant->billed_at[past.first], past.span);
         ret->promised = permille_of(tenant->entitled_at[past.last] - tenant->entitled_at[past.first], past.span);
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
+                const struct sched_engine *at = &tenant->engines[engine];
+
+                ret->engines[engine] = (struct sched_row_engine){
+                        .used = at->used,
+                        .granted = permille_of(at->used_at[past.last] - at->used_at[past.first], past.span),
+                        .is_disabled = at->is_disabled,
+                        .has_channels = tenant->channels.n_of[engine] > 0,
+                };
+        }
 }
 
 void tally_device(const struct sched *sched, struct sched_device *ret)

@@ -99,6 +99,8 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                 tenant->is_disabled = tenant->is_retired = false;
                 tenant->off_since = 0;
         }
+        if (device->is_reenabled && !tenant->was_reenabled)
+                engines_note_enabled(tenant);
         tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
@@ -165,12 +167,14 @@ static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
         struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
-        nsec until;
+        nsec until, engines_until;
 
         view.n_tenants = view_build(sched, now);
         until = together_decide(sched, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = sched->orders[i];
+        engines_until = engines_decide(sched, now);
+        until = engines_until < until ? engines_until : until;
         if (now - sched->ticked_at >= SCHED_TICK)
                 sched->state.cpu = clock_cpu();
         tally_second(sched, now);
