@@ -5,7 +5,8 @@
  *      video caps                      a line per codec: 8 bit 4:2:0, is it supported, the largest picture
  *      video decoders N                creates N decoders of 1080p H.264 that all live at once
  *      video decode FILE [SECONDS]     decodes an elementary stream (.h264 or .hevc), over and over for SECONDS;
- *                                      prints the checksum of the first pass's pictures, and pictures a second
+ *                                      prints the checksum of the first pass's pictures, and pictures a second; with
+ *                                      VIDEO_TIMES in the environment also "at=NS done=N" each 100 ms
  *
  * The libraries are loaded at run time, with the declarations of Debian's libffmpeg-nvenc-dev.
  */
@@ -28,6 +29,7 @@ struct stream {
         uint8_t *host;
         unsigned width, height;
         int failed;
+        int64_t said;
 };
 
 static void check(CUresult result, const char *what)
@@ -131,6 +133,18 @@ static uint64_t sum(uint64_t hash, const uint8_t *data, size_t size)
         return hash;
 }
 
+static void say_time(struct stream *s)
+{
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        int64_t at = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+        if (s->is_checked || !getenv("VIDEO_TIMES") || at - s->said < 100000000)
+                return;
+        s->said = at;
+        printf("at=%lld done=%llu\n", (long long)at, (unsigned long long)s->pictures);
+        fflush(stdout);
+}
+
 static int on_display(void *user, CUVIDPARSERDISPINFO *shown)
 {
         struct stream *s = user;
@@ -156,6 +170,7 @@ static int on_display(void *user, CUVIDPARSERDISPINFO *shown)
                 s->checksum = sum(s->checksum, s->host, (size_t)s->width * s->height * 3 / 2);
         }
         s->pictures++;
+        say_time(s);
         return cuvid->cuvidUnmapVideoFrame(s->decoder, frame) == CUDA_SUCCESS;
 }
 

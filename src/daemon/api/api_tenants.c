@@ -8,21 +8,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Those of which it has channels. */
+static json_t *engines_json(const struct sched_row *row)
+{
+        json_t *engines = json_object();
+
+        for (enum rm_engine engine = 1; row && engine < RM_N_ENGINES; engine++) {
+                const struct sched_row_engine *on = &row->engines[engine];
+
+                if (on->has_channels)
+                        (void)json_object_set_new(engines, rm_engine_name(engine),
+                                                  json_pack("{s:I, s:i, s:b}", "used_ns", (json_int_t)on->used,
+                                                            "granted_permille", (int)on->granted, "is_off",
+                                                            (int)on->is_disabled));
+        }
+        return engines;
+}
+
 static json_t *device_json(const struct tenant *tenant, const struct device *device)
 {
         const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
         const struct sched_row *row = device_row(device, tenant);
 
         return json_pack(
-                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index", (int)device->index,
-                "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota, "held_bytes",
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o}", "index",
+                (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota, "held_bytes",
                 (json_int_t)(control ? control->held : 0), "peak_bytes", (json_int_t)(control ? control->peak : 0),
                 "refused", (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
                 "cap_permille", (int)tenant->lease.cap, "used_ns", (json_int_t)(control ? control->used : 0),
                 "granted_permille", row ? (int)row->granted : 0, "promised_permille", row ? (int)row->promised : 0,
                 "waiting", row ? (int)row->is_waiting : 0, "is_off", control ? (int)control->is_disabled : 0,
                 "slice_ns", (json_int_t)(control ? control->slice_set : 0), "instance",
-                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
+                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "engines", engines_json(row));
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)

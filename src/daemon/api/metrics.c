@@ -188,6 +188,26 @@ static void write_devices(FILE *to, const struct daemon *daemon, const struct de
                 write_value(to, family->name, NULL, &daemon->devices[i], family->of(daemon, &daemon->devices[i]));
 }
 
+static void write_engines(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        static const char *const name = "sublet_tenant_engine_seconds_total";
+
+        metrics_head(to, name, "counter", "Time with work on an engine beside graphics and compute.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                        const struct device *device = &daemon->devices[i];
+                        const struct sched_row *row = device_row(device, t);
+
+                        if (!tenant_has(t, i) || !row || !api_sees(request, t))
+                                continue;
+                        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                                if (row->engines[engine].has_channels)
+                                        metrics_value(to, name, (double)row->engines[engine].used / 1e9, "tenant",
+                                                      t->lease.tenant, "gpu", device->info.uuid, "engine",
+                                                      rm_engine_name(engine), NULL);
+                }
+}
+
 static double cpu_seconds(void)
 {
         struct rusage used;
@@ -252,6 +272,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
                 write_tenants(to, daemon, request, &tenant_families[i]);
         for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
                 write_devices(to, daemon, &device_families[i]);
+        write_engines(to, daemon, request);
         write_containers(to, daemon, request);
         write_jobs(to, daemon, request);
         write_daemon(to, daemon, request);

@@ -73,6 +73,16 @@ static struct queue *copy_queue(CUstream stream, enum copy_way way)
         }
 }
 
+/* SUBLET_SIM_COPY_NS: of each copy between host and device, whatever its size. A simulated copy moves bytes with the
+ * processor, which is far slower than the link. */
+static uint64_t copy_cost(enum copy_way way, uint64_t bytes)
+{
+        const char *set = way == COPY_IN_DEVICE ? NULL : getenv("SUBLET_SIM_COPY_NS");
+        uint64_t ns = set ? strtoull(set, NULL, 10) : 0;
+
+        return ns ? ns : ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS : HOST_BYTES_PER_NS);
+}
+
 static CUresult run_copy(CUstream stream, const struct op *op)
 {
         enum copy_way way;
@@ -82,9 +92,7 @@ static CUresult run_copy(CUstream stream, const struct op *op)
         if (r != CUDA_SUCCESS || !bytes)
                 return r;
         if (way != COPY_IN_HOST)
-                r = stream_send(stream, copy_queue(stream, way),
-                                ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS : HOST_BYTES_PER_NS),
-                                0);
+                r = stream_send(stream, copy_queue(stream, way), copy_cost(way, bytes), 0);
         return r == CUDA_SUCCESS ? copy_bytes(&op->copy) : r;
 }
 
