@@ -4,6 +4,9 @@
 address=10.200.0.1
 node=n1
 
+# today: is this a cluster of now, or of Kubernetes 1.20?
+today() { [ -n "${SUBLET_TODAY:-}" ]; }
+
 # A network of nobody else's. A veth, because kubelet refuses a loopback address and the kernel may have no dummy.
 control_network() {
         ip link set lo up
@@ -94,10 +97,12 @@ control_images() { # ARCHIVE...
 
 # The controller manager as admin: it must take the taint of a node that was not ready off.
 control_managers() { # SCHEDULER-CONFIGURATION
+        local no_port=(--port=0) # the port without TLS, which newer ones do not have
+        ! today || no_port=()
         part_start controllers kube-controller-manager --kubeconfig="$cluster/admin.kubeconfig" --root-ca-file="$cluster/certificates/apiserver.crt" \
-                --service-account-private-key-file="$cluster/accounts.key" --leader-elect=false --bind-address=127.0.0.1 --port=0 \
+                --service-account-private-key-file="$cluster/accounts.key" --leader-elect=false --bind-address=127.0.0.1 "${no_port[@]}" \
                 --cert-dir="$cluster/controllers" --controllers='*,-ttl'
-        part_start scheduler kube-scheduler --config="$1" --bind-address=127.0.0.1 --port=0 --cert-dir="$cluster/scheduler"
+        part_start scheduler kube-scheduler --config="$1" --bind-address=127.0.0.1 "${no_port[@]}" --cert-dir="$cluster/scheduler"
 }
 
 # In the namespace these are folders of ours: kubelet's, wherever it is told to be (its plugins' sockets, and the logs,
@@ -111,6 +116,8 @@ control_folders() {
 }
 
 control_kubelet() {
+        local remote=(--container-runtime=remote) # newer ones know no other
+        ! today || remote=()
         cat > "$cluster/kubelet.yaml" <<X
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -131,8 +138,9 @@ evictionHard: {memory.available: "1Mi", nodefs.available: "0%", imagefs.availabl
 syncFrequency: 2s
 nodeStatusUpdateFrequency: 1s
 X
+        ! today || echo 'failCgroupV1: false' >> "$cluster/kubelet.yaml"
         part_start kubelet kubelet --config="$cluster/kubelet.yaml" --kubeconfig="$cluster/node.kubeconfig" --root-dir=/var/lib/kubelet \
-                --container-runtime=remote --container-runtime-endpoint="unix://$cluster/containerd.sock" --hostname-override="$node" \
+                "${remote[@]}" --container-runtime-endpoint="unix://$cluster/containerd.sock" --hostname-override="$node" \
                 --node-ip="$address" --cert-dir="$cluster/kubelet-certificates" --node-labels=sublet.dev/gpu=true
         until_ok 60 eval "kubectl get node $node | grep -q ' Ready'"
 }
