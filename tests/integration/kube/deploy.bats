@@ -44,6 +44,17 @@ is_there() {
         for verb in daemon keepers device-plugin extender webhook; do takes $verb; done
 }
 
+@test "by claims: the driver in the place of plugin and extender" {
+        made kubernetes-dra
+        for verb in daemon keepers dra-driver webhook; do takes $verb; done
+        is_there DaemonSet dra-driver
+        is_there DeviceClass sublet
+        run ! is_there DaemonSet device-plugin
+        run ! is_there Deployment extender
+        run -2 env -u NODE_NAME "$build/src/sublet" dra-driver --server http://127.0.0.1:1
+        [[ $output = *'--node NAME'* ]]
+}
+
 @test "what holds tenants is replaced only by hand, and what may be upgraded holds none" {
         kind_of() { # NAME: how a DaemonSet is replaced
                 awk -v RS='---\n' -v name="$1" '/\nkind: DaemonSet\n/ && $0 ~ "\n  name: " name "\n" { print /\n  updateStrategy:\n    type: OnDelete\n/ ? "OnDelete" : "RollingUpdate" }' "$made"
