@@ -14,6 +14,7 @@
 #include "kube/webhook/verbs.h"
 #include "oci/verbs.h"
 #include "plan/verbs.h"
+#include "record/verbs.h"
 #include "route/agent/verbs.h"
 #include "run/verbs.h"
 #include "shim/verbs.h"

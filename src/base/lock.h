@@ -12,6 +12,8 @@ enum lock_rank {
         LOCK_PARTITION, /* a program's SM partitions, made and ended one at a time; held across calls of libcuda */
         LOCK_SWEEP,     /* a gate's sweeps, one at a time */
         LOCK_CLIENT,    /* one driver client of a tenant: its tree-changing calls, one at a time */
+        LOCK_BORROW,    /* a shim's questions to the shims of its job, one at a time */
+        LOCK_LOANS,     /* a gate's table of what it has lent */
         LOCK_PROCESSES, /* a gate's table of tenant processes */
         LOCK_CHANNELS,  /* a gate's table of channels and groups */
         LOCK_LEDGER,    /* one tenant's object -> charge map */

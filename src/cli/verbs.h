@@ -4,7 +4,6 @@
 
 int end_main(int argc, char **argv);
 int events_main(int argc, char **argv);
-int explain_main(int argc, char **argv);
 int ps_main(int argc, char **argv);
 int set_main(int argc, char **argv);
 

@@ -220,6 +220,7 @@ static bool on_lease(struct connection *connection, const struct message *messag
 static void on_listener(struct connection *connection, struct message *message)
 {
         _cleanup_(closep) int listener = message_take_fd(message, 0);
+        _cleanup_(closep) int record = message_take_fd(message, 1);
         struct err err = { 0 };
         int r = -EINVAL;
 
@@ -228,7 +229,8 @@ static void on_listener(struct connection *connection, struct message *message)
         else if (!shim_is_listener(listener)) /* before a process is started for it */
                 (void)err_say(&err, r, "what was sent as the tenant's listener is none");
         else
-                r = shims_start(connection->daemon, connection->tenant, listener, connection->source.fd, -1, &err);
+                r = shims_start(connection->daemon, connection->tenant, listener, connection->source.fd, -1, record,
+                                &err);
         if (r < 0)
                 connection_refuse(connection, r, err.text);
         else

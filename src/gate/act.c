@@ -51,6 +51,7 @@ static int serve_incapable(struct request *request)
         uint32_t status = call->kind == RM_CONTROL ? RM_STATUS_NOT_SUPPORTED : RM_STATUS_INVALID_CLASS;
 
         request->gate->n_denied++;
+        request->outcome = GATE_LACKS;
         count_refused(request, needs);
         if (!(atomic_fetch_or(&request->gate->capabilities_told, needs) & needs))
                 gate_tell(request->gate, EVENT_CAPABILITY_MISSING, request->process->id,
@@ -62,6 +63,7 @@ static int serve_incapable(struct request *request)
 static int serve_denied(struct request *request)
 {
         request->gate->n_denied++;
+        request->outcome = request->verdict.is_unknown ? GATE_UNRULED : GATE_REFUSED;
         if (!request->verdict.is_quiet)
                 report_denied(request);
         if (request->verdict.error)
@@ -121,6 +123,7 @@ static int serve_plain(struct request *request)
 
 static int serve_accepted(struct request *request)
 {
+        request->outcome = GATE_ANSWERED;
         return answer(request, request->verdict.status);
 }
 
@@ -130,10 +133,14 @@ static int serve_continued(struct request *request)
         return GATE_GO_ON;
 }
 
-/* With ipc_host other tenants may dup, and RM must know. */
+/* With ipc_host other tenants may dup, and in a job; RM must know. */
 static int serve_share(struct request *request)
 {
-        return request->gate->options.ipc_host ? serve_plain(request) : answer(request, RM_STATUS_OK);
+        const struct gate_options *options = &request->gate->options;
+
+        if (options->borrow && request->call.client)
+                loans_maker(request);
+        return options->ipc_host || options->borrow ? serve_plain(request) : answer(request, RM_STATUS_OK);
 }
 
 static int (*const handlers[])(struct request *request) = {
@@ -213,6 +220,8 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         return r;
 }
 
+static int serve_decoded(struct request *request, uint32_t number);
+
 /* The driver runs the inner request on the inner block; one level only (docs/rm-abi.md 1.1). */
 static int unwrap(struct request *request)
 {
@@ -221,10 +230,10 @@ static int unwrap(struct request *request)
         if (nr == RM_NR_XFER || nr > 0xff || size > GATE_BLOCK_MAX)
                 return -EINVAL;
         request->address = request->call.params;
-        return serve_request(request, size << 16 | 'F' << 8 | nr);
+        return serve_decoded(request, size << 16 | 'F' << 8 | nr);
 }
 
-int serve_request(struct request *request, uint32_t number)
+static int serve_decoded(struct request *request, uint32_t number)
 {
         const struct rm_layout *layout = &request->gate->options.layout;
         enum rm_kind kind;
@@ -234,19 +243,25 @@ int serve_request(struct request *request, uint32_t number)
         r = rm_request_find(layout, request->node, number, &kind, &size);
         if (r != RM_OK) {
                 request->gate->n_denied++;
+                request->outcome = GATE_UNRULED;
+                request->call = (struct rm_call){ .kind = RM_N_KINDS, .request = number, .status_at = UINT32_MAX };
                 gate_refused(request->gate, RM_N_KINDS, number, 0);
                 gate_tell(request->gate, EVENT_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
                           request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
                 return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;
         }
         r = copy_call(request, kind, number, size);
-        if (r < 0)
+        if (r < 0) {
+                request->outcome = GATE_REFUSED;
+                request->call = (struct rm_call){ .kind = kind, .request = number, .status_at = UINT32_MAX };
                 return r == -EPERM || r == -ESRCH ? -EPERM : r;
+        }
         gate_decide(layout, &request->call, request->block, request->params, request->params_size, &request->verdict);
         if (request->verdict.action == GATE_UNWRAP)
                 return unwrap(request);
         if (check_clients(request) < 0) {
                 request->gate->n_denied++;
+                request->outcome = GATE_REFUSED;
                 return request->call.status_at == UINT32_MAX ? -EPERM : answer(request, RM_STATUS_INVALID_CLIENT);
         }
         if (request->verdict.capability && !(request->verdict.capability & request->gate->lease->capabilities))
@@ -254,4 +269,33 @@ int serve_request(struct request *request, uint32_t number)
         if (!request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
         return act(request);
+}
+
+/* r: the answer to the system call. One that is made again is not told twice. */
+static void tell_record(const struct request *request, int r)
+{
+        const struct gate_options *options = &request->gate->options;
+        const struct rm_call *call = &request->call;
+        struct gate_call told = { .kind = call->kind,
+                                  .number = call->class_or_cmd ? call->class_or_cmd : call->request,
+                                  .size = call->params_size ? call->params_size : call->block_size,
+                                  .status = r < 0 ? 0 : request_status(request),
+                                  .error = r < 0 ? -r : 0,
+                                  .outcome = request->outcome,
+                                  .needs = request->outcome == GATE_LACKS ? request->verdict.capability : 0 };
+        LOCKED(&request->gate->event_lock);
+
+        if (r != -EINTR && request->gate->is_recorded)
+                options->record(options->record_context, &told);
+}
+
+int serve_request(struct request *request, uint32_t number)
+{
+        int r;
+
+        request->outcome = GATE_MADE;
+        r = serve_decoded(request, number);
+        if (request->gate->is_recorded)
+                tell_record(request, r);
+        return r;
 }

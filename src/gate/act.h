@@ -29,6 +29,16 @@ int serve_retain(struct request *request);   /* uvm.c */
 int serve_let_go(struct request *request);   /* uvm.c */
 int serve_map(struct request *request);      /* own/mapped.c */
 
+/* job/loans.c. The tenant lets others dup objects of a client, through the file that the client was made by: it may be
+ * lent of from now on. */
+void loans_maker(struct request *request);
+
+/* dup.c. After the driver call by which borrowed memory came in: whether it is what was lent. */
+bool loan_is_good(struct request *request, const struct gate_loan *loan, const struct ledger_object *object);
+
+/* dup.c. It is in the ledger from now on; uses up the entry. */
+void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object, struct gate_loan loan);
+
 /* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what
  * has_late says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the
  * event is sent. */

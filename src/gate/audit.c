@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less,
- * beside what the driver takes by itself, which is in the ledger and not in that figure (own_of_class). It
- * may say more: memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and
- * that of a process that ended a moment ago are not in the driver's figure. What the driver counts beyond the
- * tolerance three times in a row is a hole in the ledger, and the tenant is ended: it holds memory that is not
- * charged.
+ * with what is borrowed, beside what the driver takes by itself, which is in the ledger and not in that figure
+ * (own_of_class). It may say more: memory that only a UVM space, an export or a loan still holds, memory of another
+ * tenant (--ipc=host), and that of a process that ended a moment ago are not in the driver's figure. What the driver
+ * counts beyond the tolerance three times in a row is a hole in the ledger, and the tenant is ended: it holds memory
+ * that is not charged.
  */
 #include "gate/books.h"
 
@@ -32,7 +32,8 @@ static bytes covered(struct gate *gate, unsigned int device)
 
         if (ledger_totals(gate->ledger).n_managed)
                 return UINT64_MAX;
-        return gate->lease->devices[device].quota.used - ledger_own(gate->ledger, device);
+        return gate->lease->devices[device].quota.used - ledger_own(gate->ledger, device) +
+               ledger_borrowed(gate->ledger, (int)device);
 }
 
 static bool is_serving(const struct gate *gate)

@@ -11,6 +11,8 @@
  * holds none.
  * Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
  *
+ * Memory of a tenant of the same job comes in by a loan (job/loans.c), and is not charged here.
+ *
  * Pages of the tenant's own (class 0x71), which it pins without us, are no objects of the ledger; a process with two
  * devices dups them for the other one. Of an object that we never saw the driver says whether it is host memory:
  * anything else goes back.
@@ -38,7 +40,7 @@ enum source {
         SOURCE_FOREIGN, /* another tenant's */
 };
 
-/* The source must be the tenant's, unless ipc_host or the MPS server's loan allows another's. */
+/* The source must be the tenant's, unless ipc_host, the MPS server's loan or one of the job allows another's. */
 static uint32_t check_dup(struct request *request, bool is_lent, enum source *ret)
 {
         struct gate *gate = request->gate;
@@ -99,27 +101,42 @@ static bool is_group(struct request *request, const struct ledger_object *object
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
         int device = object_device(request->gate, object->client, object->parent);
+        bytes size = ask_size(request, object);
 
         object->class_number = RM_CLASS_VIDEO_MEMORY;
-        if (device >= 0 && take_memory(request, device, ask_size(request, object), false, ret) == QUOTA_OK)
+        if (size && device >= 0 && take_memory(request, device, size, false, ret) == QUOTA_OK)
                 return RM_STATUS_OK;
         perform_free(request, object->client, object->handle);
-        return RM_STATUS_NO_MEMORY;
+        if (size)
+                return RM_STATUS_NO_MEMORY;
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
+                  "another tenant's object, of which the driver does not tell the size");
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
 }
 
-/* Whether the source is a client that is not the tenant's and that lends. */
-static bool is_lent(struct request *request)
+/* Who has the source, if it is another's and comes in. */
+struct owner {
+        bool is_server;        /* MPS's */
+        struct gate_loan loan; /* of a tenant of the job; number 0: none */
+};
+
+static struct owner owner_of(struct request *request)
 {
         struct gate *gate = request->gate;
-        bool is_ours;
+        const struct gate_options *options = &gate->options;
+        const struct rm_call *call = &request->call;
+        struct gate_loan_ask ask = { call->source_client, call->source_object, -1, 0, request->fd };
+        struct owner owner = { 0 };
 
-        if (!gate->options.lends)
-                return false;
         {
                 LOCKED(&gate->ledger_lock);
-                is_ours = ledger_has_client(gate->ledger, request->call.source_client);
+                if (ledger_has_client(gate->ledger, call->source_client))
+                        return owner;
         }
-        return !is_ours && gate->options.lends(gate->options.node_context, request->call.source_client);
+        owner.is_server = options->lends && options->lends(options->node_context, call->source_client);
+        if (!owner.is_server && options->borrow && call->source_object)
+                (void)options->borrow(options->node_context, &ask, &owner.loan);
+        return owner;
 }
 
 static uint32_t take_lent(struct request *request, struct ledger_object *object, struct charge *ret)
@@ -148,8 +165,7 @@ static uint32_t take_unseen(struct request *request, struct ledger_object *objec
         return RM_STATUS_INSUFFICIENT_PERMISSIONS;
 }
 
-static uint32_t prepare_dup(struct request *request, bool is_from_server, enum source *ret_source,
-                            struct ledger_entry **ret)
+static uint32_t prepare_dup(struct request *request, bool is_lent, enum source *ret_source, struct ledger_entry **ret)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
@@ -157,7 +173,7 @@ static uint32_t prepare_dup(struct request *request, bool is_from_server, enum s
 
         {
                 LOCKED(&gate->ledger_lock);
-                status = check_dup(request, is_from_server, ret_source);
+                status = check_dup(request, is_lent, ret_source);
         }
         if (status == RM_STATUS_OK && entry_take_of(gate, UINT32_MAX, ret) < 0)
                 status = RM_STATUS_INSUFFICIENT_RESOURCES;
@@ -167,8 +183,35 @@ static uint32_t prepare_dup(struct request *request, bool is_from_server, enum s
         return status;
 }
 
-/* The driver has made the handle. What is another's is charged at the size that the driver tells, or handed back. */
-static uint32_t commit_dup(struct request *request, bool is_from_server, enum source source, struct ledger_entry *entry)
+bool loan_is_good(struct request *request, const struct gate_loan *loan, const struct ledger_object *object)
+{
+        const struct gate_options *options = &request->gate->options;
+
+        return ask_size(request, object) <= loan->size && options->stands(options->node_context, loan->number);
+}
+
+void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_object *object, struct gate_loan loan)
+{
+        object->class_number = loan.class_number;
+        ledger_borrow(ledger, entry, object, loan.number, loan.size);
+        ledger_pages_set(ledger, object->client, object->handle, loan.pages);
+}
+
+/* Memory of a tenant of the job; what it does not lend, or not any more, goes back. */
+static uint32_t take_borrowed(struct request *request, const struct ledger_object *object, const struct gate_loan *loan)
+{
+        if (loan_is_good(request, loan, object))
+                return RM_STATUS_OK;
+        perform_free(request, object->client, object->handle);
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
+                  "dup of 0x%x in client 0x%x, which went meanwhile", request->call.source_object,
+                  request->call.source_client);
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+}
+
+/* The driver has made the handle. What is another's is borrowed, or charged at the size that the driver tells, or
+ * handed back. */
+static uint32_t commit_dup(struct request *request, struct owner *owner, enum source source, struct ledger_entry *entry)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
@@ -178,12 +221,16 @@ static uint32_t commit_dup(struct request *request, bool is_from_server, enum so
 
         if (source == SOURCE_UNSEEN)
                 status = take_unseen(request, &to);
+        else if (source == SOURCE_FOREIGN && owner->loan.number)
+                status = take_borrowed(request, &to, &owner->loan);
         else if (source == SOURCE_FOREIGN)
-                status = is_from_server ? take_lent(request, &to, &charge) : charge_foreign(request, &to, &charge);
+                status = owner->is_server ? take_lent(request, &to, &charge) : charge_foreign(request, &to, &charge);
 
         LOCKED(&gate->ledger_lock);
         if (status != RM_STATUS_OK)
                 ledger_entry_free(gate->ledger, entry);
+        else if (source == SOURCE_FOREIGN && owner->loan.number)
+                loan_put(gate->ledger, entry, &to, TAKE(owner->loan));
         else if (source != SOURCE_KNOWN)
                 ledger_put(gate->ledger, entry, &to, TAKE(charge));
         else
@@ -191,25 +238,34 @@ static uint32_t commit_dup(struct request *request, bool is_from_server, enum so
         return status;
 }
 
-int serve_dup(struct request *request)
+/* The call, with the locks of both clients. *ret_r: as of perform. A status; RM_STATUS_OK also if the driver
+ * refused. */
+static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_r)
 {
         const struct rm_call *call = &request->call;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
-        bool is_from_server = is_lent(request);
-        enum source source;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks =
+                client_locks_take(request->gate, call->client, call->source_client);
         struct ledger_entry *entry;
-        uint32_t status;
-        int r;
+        enum source source;
+        uint32_t status = prepare_dup(request, owner->is_server || owner->loan.number, &source, &entry);
 
-        locks = client_locks_take(request->gate, call->client, call->source_client);
-        status = prepare_dup(request, is_from_server, &source, &entry);
         if (status != RM_STATUS_OK)
-                return answer(request, status);
-        r = perform(request);
-        if (!request_is_done(request, r)) {
-                entry_drop(request->gate, entry);
-                return reply(request, r);
-        }
-        status = commit_dup(request, is_from_server, source, entry);
+                return status;
+        *ret_r = perform(request);
+        if (request_is_done(request, *ret_r))
+                return commit_dup(request, owner, source, entry);
+        entry_drop(request->gate, entry);
+        return RM_STATUS_OK;
+}
+
+int serve_dup(struct request *request)
+{
+        struct gate *gate = request->gate;
+        struct owner owner = owner_of(request);
+        int r = 0;
+        uint32_t status = make_dup(request, &owner, &r);
+
+        if (owner.loan.number) /* not used */
+                gate->options.give_back(gate->options.node_context, owner.loan.number);
         return status == RM_STATUS_OK ? reply(request, r) : answer(request, status);
 }

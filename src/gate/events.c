@@ -28,8 +28,26 @@ void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigne
         refusals_note(&gate->refusals, kind, number, capability);
 }
 
+void gate_record_end(struct gate *gate)
+{
+        LOCKED(&gate->event_lock);
+
+        gate->is_recorded = false;
+}
+
+static bool take_returned(struct gate *gate, uint64_t *ret)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_returned(gate->ledger, ret);
+}
+
 void gate_usage_changed(struct gate *gate)
 {
+        uint64_t loan;
+
+        while (gate->options.give_back && take_returned(gate, &loan))
+                gate->options.give_back(gate->options.node_context, loan);
         if (gate->options.usage_changed)
                 gate->options.usage_changed(gate->options.node_context);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to the exporting tenant until the
- * descriptor's last close; an import within the tenant is a dup. A descriptor of another tenant is refused unless the
- * gate takes imports.
+ * descriptor's last close; an import within the tenant is a dup. From a descriptor of a tenant of the same job it is
+ * borrowed (job/loans.c). Another tenant's is refused unless the gate takes imports.
  *
  * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */
@@ -166,6 +166,91 @@ static int commit_foreign(struct request *request, const struct form *form, stru
         return 0;
 }
 
+/* ---- from a descriptor that a tenant of the same job exported to ---------------------------------------------- */
+
+static void give_back(struct gate *gate, const struct gate_loan *loans, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++)
+                gate->options.give_back(gate->options.node_context, loans[i].number);
+}
+
+/* All that the call imports, or nothing. */
+static bool borrow(struct request *request, const struct form *form, uint32_t n, struct gate_loan *ret)
+{
+        struct gate *gate = request->gate;
+        struct gate_loan_ask ask = { .file = request->named->fd, .holder = request->fd };
+
+        for (uint32_t i = 0; i < n; i++) {
+                ask.index = first_index(request, form) + i;
+                if (gate->options.borrow(gate->options.node_context, &ask, &ret[i]) < 0) {
+                        give_back(gate, ret, i);
+                        return false;
+                }
+        }
+        return n;
+}
+
+static bool commit_borrowed(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                            const struct gate_loan *loans)
+{
+        struct gate *gate = request->gate;
+        bool is_good = true;
+
+        for (uint32_t i = 0; i < n && is_good; i++) {
+                struct ledger_object to = imported(request, form, i);
+
+                is_good = loan_is_good(request, &loans[i], &to);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+                struct ledger_object to = imported(request, form, i);
+
+                if (!is_good) {
+                        perform_free(request, to.client, to.handle);
+                        continue;
+                }
+                LOCKED(&gate->ledger_lock);
+                loan_put(gate->ledger, entries[i], &to, loans[i]);
+        }
+        if (!is_good)
+                entries_drop(gate, entries, n);
+        return is_good;
+}
+
+static int exchange_borrowed(struct request *request, const struct form *form, uint32_t n,
+                             const struct gate_loan *loans)
+{
+        struct gate *gate = request->gate;
+        struct ledger_entry *entries[OBJECTS_MAX];
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        int r;
+
+        if (entries_take(gate, entries, n) < 0) {
+                give_back(gate, loans, n);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
+        locks = client_locks_take(gate, request->call.client, request->call.client);
+        r = perform(request);
+        if (!request_is_done(request, r))
+                entries_drop(gate, entries, n);
+        else if (commit_borrowed(request, form, entries, n, loans))
+                return reply(request, r);
+        give_back(gate, loans, n);
+        return request_is_done(request, r) ? answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS) : reply(request, r);
+}
+
+/* False: nobody of the job exported it. */
+static bool serve_borrow(struct request *request, int *ret)
+{
+        struct form form = form_of(request->call.class_or_cmd);
+        struct gate_loan loans[OBJECTS_MAX];
+        uint32_t n = object_count(request, &form);
+
+        if (!request->gate->options.borrow || n > form.objects_max || !borrow(request, &form, n, loans))
+                return false;
+        *ret = exchange_borrowed(request, &form, n, loans);
+        return true;
+}
+
 static int exchange(struct request *request, uint64_t file,
                     int (*commit)(struct request *request, const struct form *form, struct ledger_entry **entries,
                                   uint32_t n, uint64_t file))
@@ -207,23 +292,48 @@ int serve_export(struct request *request)
                 gate_tell(request->gate, EVENT_GATE_FULL, request->process->id, "no descriptor for one more export");
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         }
+        {
+                LOCKED(&request->gate->ledger_lock);
+                ledger_stamp_exports(request->gate->ledger, file);
+        }
         return exchange(request, file, commit_exports);
+}
+
+/* Whether all that the call imports was exported by the tenant: a descriptor may have been to others meanwhile. */
+static bool has_exports(struct request *request, uint64_t file)
+{
+        struct form form = form_of(request->call.class_or_cmd);
+        uint32_t n = object_count(request, &form), i = 0;
+        LOCKED(&request->gate->ledger_lock);
+
+        while (i < n && n <= form.objects_max &&
+               ledger_has_export(request->gate->ledger, file, first_index(request, &form) + i))
+                i++;
+        return i == n || n > form.objects_max;
 }
 
 int serve_import(struct request *request)
 {
         _cleanup_(tenant_fd_put) struct tenant_fd named = named_get(request);
         uint64_t file;
+        int r;
 
         if (named.fd < 0)
                 return named.fd;
         request->named = &named;
         file = open_files_find(&request->gate->exports, named.fd);
+        if (!file && serve_borrow(request, &r))
+                return r;
         if (!file && request->gate->options.imports)
                 return exchange(request, 0, commit_foreign);
         if (!file) {
                 gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
                           "import from a descriptor that no process of the tenant exported to");
+                return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        }
+        if (!has_exports(request, file)) {
+                gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
+                          "import of what somebody else exported to a descriptor of the tenant's");
                 return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
         }
         return exchange(request, file, commit_imports);

@@ -55,6 +55,45 @@ struct gate_desired {
         nsec slice; /* 0: the driver's own */
 };
 
+/* What became of a call of the tenant's. */
+enum gate_outcome {
+        GATE_MADE,     /* the driver was asked, by us or by the tenant itself */
+        GATE_ANSWERED, /* answered in the driver's stead */
+        GATE_REFUSED,  /* by a rule, or because it names what is not the tenant's */
+        GATE_LACKS,    /* the tenant lacks the capability */
+        GATE_UNRULED,  /* it has no rule */
+};
+
+/* A call after its answer: numbers only, nothing of what the tenant wrote or points at. */
+struct gate_call {
+        enum rm_kind kind; /* RM_N_KINDS: no request of the driver's */
+        uint32_t number;   /* of the control, the class or the function; else the request */
+        uint32_t size;     /* bytes of its parameters, else of its block */
+        uint32_t status;   /* that the tenant was answered; 0 also where the block has none */
+        int error;         /* of the system call, an errno; 0: none */
+        enum gate_outcome outcome;
+        unsigned int needs; /* of GATE_LACKS: the capabilities of which one would do */
+};
+
+/*
+ * Loans: memory that tenants of one job have of each other (job/loans.c). A gate whose tenant names memory that is
+ * not its own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands:
+ * then what was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds
+ * it.
+ */
+struct gate_loan_ask {
+        uint32_t client, object; /* of a dup; 0, 0: of an import */
+        int file;                /* of an import: the descriptor, borrowed; -1: of a dup */
+        uint32_t index;          /* of an import: which object of the descriptor */
+        int holder;              /* the borrower's open file, borrowed: its objects end with it at the latest */
+};
+struct gate_loan {
+        uint64_t number; /* the borrower's name for it, with the lender's number in the upper half; 0: none */
+        uint32_t class_number, pages;
+        int device;
+        bytes size;
+};
+
 struct gate_options {
         struct lease *lease; /* the caller's; outlives the gate */
         uint64_t tenancy;    /* its number, the answer to GATE_PROBE; 0: none */
@@ -70,16 +109,30 @@ struct gate_options {
          * its clients (dup.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
         bool (*lends)(void *context, uint32_t client);
 
+        /*
+         * The other gates of the tenant's job; NULL: it has none. Any thread; with a client's lock held.
+         *      borrow     0; -ENOENT: no gate lends it; -errno: they could not be asked
+         *      stands     false also if the lender cannot be asked
+         *      give_back  nothing of the loan is held any more; does not wait
+         */
+        int (*borrow)(void *context, const struct gate_loan_ask *ask, struct gate_loan *ret);
+        bool (*stands)(void *context, uint64_t loan);
+        void (*give_back)(void *context, uint64_t loan);
+
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum event_kind event, pid_t process, const char *detail);
         void *event_context;
+
+        /* Each call of the tenant; one at a time, from any thread, which meanwhile answers nobody. NULL: not told. */
+        void (*record)(void *context, const struct gate_call *call);
+        void *record_context;
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
          *      channel  one has come or gone, before the tenant has its answer; one at a time, in the driver's order
          *      desired  asked after `channel`, and again after a call that follows it (wire/control_block.h)
          *      usage_changed  quotas or processes may have changed; at once with itself
-         * (`lends` has the same context.)
+         * (`lends`, `borrow`, `stands` and `give_back` have the same context.)
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
         struct gate_desired (*desired)(void *context, unsigned int device);
@@ -161,6 +214,27 @@ int gate_join(struct gate *gate, int listener);
 
 /* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */
 int gate_over(const struct gate *gate);
+
+/* From here on `record` is not called. Any thread. */
+void gate_record_end(struct gate *gate);
+
+/* ---- loans (job/loans.c): for the gates of the job to ask; any thread, none waits for another gate ------------ */
+
+/* Lends to `borrower`, a number of the caller's that is never 0 nor used again. *ret has the loan's number, below 2^32.
+ * 0; -ENOENT: the tenant has no such memory, or it may not be lent; -errno. */
+int gate_lend(struct gate *gate, uint32_t borrower, const struct gate_loan_ask *ask, struct gate_loan *ret);
+bool gate_loan_stands(struct gate *gate, uint32_t borrower, uint32_t number);
+void gate_loan_return(struct gate *gate, uint32_t borrower, uint32_t number);
+
+/* The borrower's gate is gone, and cannot say what it returns: each of its loans ends when its holder's open file
+ * does. */
+void gate_borrower_gone(struct gate *gate, uint32_t borrower);
+
+/* A lender's gate is gone, and with it the charge of what it lent. If some of that is held here, the tenant is ended:
+ * it would hold memory that nobody is charged for. True: it is. */
+bool gate_lender_gone(struct gate *gate, uint32_t lender);
+
+size_t gate_loans(struct gate *gate); /* how many are out */
 
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);

@@ -8,6 +8,7 @@
 #include "gate/policy/budget.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
+#include "gate/state/loans.h"
 #include "gate/state/mappings.h"
 #include "gate/state/open_files.h"
 #include "gate/state/probe.h"
@@ -87,6 +88,7 @@ struct gate {
         struct files files;        /* VA spaces of UVM */
         struct mappings mappings;  /* on their way */
         struct open_files exports; /* what memory was exported to */
+        struct loans loans;        /* what was lent */
         atomic_bool is_closing;    /* an export was closed so lately that the driver may not have freed its memory */
         struct probe probe;
         struct channels channels;
@@ -107,6 +109,7 @@ struct gate {
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */
+        atomic_bool is_recorded;                /* under event_lock; a first look without */
         _Atomic nsec busy, last_call, settled_at;
         _Atomic nsec settle_next;      /* not before, unless a process has ended */
         _Atomic nsec ended_at;         /* when a process last ended */
@@ -131,7 +134,7 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
 /* Counts what has no rule (capability 0), or needs a capability that the tenant lacks: gate_stats. */
 void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability);
 
-void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */
+void gate_usage_changed(struct gate *gate); /* calls options.usage_changed; and options.give_back for what has gone */
 
 /* ---- ledger_access.c: each takes the ledger's lock ---- */
 

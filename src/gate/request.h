@@ -39,6 +39,7 @@ struct request {
         uint32_t params_size;
         struct rm_call call;
         struct gate_verdict verdict;
+        enum gate_outcome outcome;
         const struct tenant_fd
                 *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */
 };

@@ -54,11 +54,12 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         if (!gate)
                 return -ENOMEM;
         gate->options = *options;
+        gate->is_recorded = options->record != NULL;
         gate->host = &supervisor;
         gate->lease = options->lease;
         notify_listeners_init(gate, listener);
         gate->wake = gate->over = -1;
-        gate->processes.epoll = gate->exports.epoll = -1;
+        gate->processes.epoll = gate->exports.epoll = gate->loans.holders.epoll = gate->loans.makers.epoll = -1;
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
@@ -70,8 +71,8 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         mappings_init(&gate->mappings);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = open_files_init(&gate->exports)) < 0 || (r = ledger_new(&gate->ledger)) < 0 ||
-            (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = open_files_init(&gate->exports)) < 0 || (r = loans_init(&gate->loans)) < 0 ||
+            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
@@ -201,6 +202,7 @@ struct gate *gate_free(struct gate *gate)
         mappings_done(&gate->mappings);
         if (gate->exports.epoll >= 0)
                 open_files_done(&gate->exports);
+        loans_done(&gate->loans);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);
         probe_done(&gate->probe);

@@ -383,6 +383,7 @@ static void settle_files(struct gate *gate)
         (void)sweep_managed(gate);
         settle_spaces(gate);
         settle_exports(gate);
+        settle_loans(gate);
 }
 
 void gate_kill(struct gate *gate)

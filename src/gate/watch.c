@@ -84,6 +84,8 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
                 gate->forgotten_at = now;
         }
         audit_figures(gate, now);
+        if (loans_have_orphans(&gate->loans))
+                settle_loans(gate);
         if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
                 return;
         if (*is_settling)

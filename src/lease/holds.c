@@ -45,7 +45,10 @@ void memory_drop(struct ledger *ledger, struct memory *memory)
                 charge_drop(&memory->charge);
                 list_take(&memory->all);
                 ledger->n_memories--;
-                free(memory);
+                if (memory->loan)
+                        list_put(&ledger->returned, &memory->all);
+                else
+                        free(memory);
         }
 }
 
@@ -375,8 +378,12 @@ int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t de
         const struct node *node = handle ? ledger_node(ledger, client, handle) : NULL;
         struct hold *old = hold_from(&ledger->exports, descriptor, index), *new = NULL;
 
-        if (node)
+        if (node) {
                 new = hold_put(&ledger->exports, entry, descriptor, index, 0, node->memory);
+                new->stamp = ++ledger->stamps;
+                new->class_number = node->name.class_number;
+                new->device = node->name.device;
+        }
         if ((new || !handle) && old && old->node.key.low == index)
                 hold_gone(ledger, &ledger->exports, old);
         (void)ledger_entry_free(ledger, entry);

@@ -16,17 +16,20 @@ struct memory {
         struct list all; /* in ledger.memories */
         struct charge charge;
         bytes live;     /* of the driver's own: what is in use of the charge, at least 1; 0: by request */
-        int device;     /* whose, if it is the driver's own */
+        int device;     /* whose, if it is the driver's own, or borrowed */
         uint32_t pages; /* RM_ATTR_PAGE_SIZE of its pages: 2 64 KiB, 3 2 MiB or more; 0: may be small */
         uint32_t owner; /* the process that allocated it */
         size_t n_holders;
         struct memory *below; /* that it is made over: held as long as this one lives; NULL: none */
+        uint64_t loan;        /* another tenant's, which this one has by that loan and is not charged; 0: its own */
+        bytes borrowed;       /* of a loan: its size */
 };
 
 /* An object; or a client, the root of a tree: its parent is NULL and its handle is the client. */
 struct node {
         struct ledger_object name; /* parent and device as resolved when it was put */
         uint32_t owner;            /* of a client */
+        uint64_t stamp;            /* when it was put: no other node has it */
         struct node *parent;
         struct list children, siblings;
         struct memory *memory; /* NULL: an object that holds none */
@@ -43,6 +46,9 @@ struct hold {
         uint64_t where;        /* a mapping's device; 0: several */
         int64_t put_at;        /* a managed range */
         bool is_pool;          /* a range */
+        uint64_t stamp;        /* an export: as of a node */
+        uint32_t class_number; /* an export: of the object, */
+        int device;            /* and its device */
         bytes tables;          /* of a mapping or a managed range: what its page tables take at most */
         uint32_t tables_on;    /* of which devices, a bit each */
         struct memory *memory; /* NULL: it holds none */
@@ -78,6 +84,7 @@ struct ledger {
         struct map clients;        /* handle -> node */
         struct map objects;        /* (client, handle) -> node */
         struct list memories;      /* all */
+        struct list returned;      /* loans that have no holder any more, until they are taken */
         struct tree mappings;      /* by (space, base) */
         struct tree ranges;        /* by (space, base) */
         struct tree exports;       /* by (descriptor, index) */
@@ -88,6 +95,7 @@ struct ledger {
         uint32_t n_of[LEDGER_KINDS];  /* objects, by the rows of bounds.def */
         bytes own[LEASE_DEVICES_MAX]; /* of memories that are the driver's own */
         size_t n_memories;
+        uint64_t stamps;  /* given */
         size_t n_entries; /* given out and not used yet: each has a slot in every map (L4) */
 };
 

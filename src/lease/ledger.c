@@ -76,6 +76,7 @@ int ledger_new(struct ledger **ret)
         if (!ledger)
                 return -ENOMEM;
         list_init(&ledger->memories);
+        list_init(&ledger->returned);
         *ret = ledger;
         return 0;
 }
@@ -84,6 +85,7 @@ struct ledger *ledger_unref(struct ledger *ledger)
 {
         struct node *client;
         struct list queue;
+        uint64_t loan;
 
         if (!ledger)
                 return NULL;
@@ -92,6 +94,8 @@ struct ledger *ledger_unref(struct ledger *ledger)
                 list_move(&queue, &client->siblings);
         free_queued(ledger, &queue);
         holds_done(ledger);
+        while (ledger_returned(ledger, &loan))
+                ;
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
                 charge_drop(&ledger->tables[i].charge);
         map_done(&ledger->clients);
@@ -167,6 +171,7 @@ static struct node *client_put(struct ledger *ledger, struct node *node, uint32_
 
         node_init(node, &name, NULL, NULL);
         node->owner = owner;
+        node->stamp = ++ledger->stamps;
         (void)map_put(&ledger->clients, client, node); /* L4 */
         return node;
 }
@@ -233,6 +238,7 @@ void ledger_object_put(struct ledger *ledger, struct ledger_entry *entry, const 
         parent = parent_of(ledger, client, object);
         node_init(node, object, parent, memory);
         node->name.parent = parent->name.handle;
+        node->stamp = ++ledger->stamps;
         if (object->device < 0)
                 node->name.device = parent->name.device;
         list_put(&parent->children, &node->siblings);

@@ -163,6 +163,53 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
                   uint64_t descriptor, uint32_t index);
 
 /*
+ * ---- loans (loans.c): memory that tenants of one job have of each other -----------------------------------------
+ *
+ * The lender's ledger has a hold by the loan's number, so the memory stays charged to it; the borrower's has the
+ * objects and mappings, and no charge. Numbers are the callers' and never 0; a lender's are of its own counting.
+ */
+struct ledger_source {
+        uint32_t client, handle; /* an object; handle 0: an export */
+        uint64_t descriptor;     /* of an export */
+        uint32_t index;
+};
+struct ledger_lent {
+        uint64_t stamp;
+        uint32_t class_number, pages;
+        int device;
+        bytes size;
+};
+
+/* Only memory of its own is lent. LEDGER_OK; LEDGER_E_NO_OBJECT. */
+int ledger_lend(struct ledger *ledger, struct ledger_entry *entry, uint64_t loan, const struct ledger_source *source,
+                struct ledger_lent *ret);
+
+/* Whether the source is still what it was when it was lent. */
+bool ledger_stands(const struct ledger *ledger, const struct ledger_source *source, uint64_t stamp);
+
+/* The loan has been returned. */
+void ledger_loan_gone(struct ledger *ledger, uint64_t loan);
+
+/* The client is about to be freed, or the descriptor to be exported to, by a call that the driver may have made long
+ * before the ledger hears of it: what was lent of them does not stand any more. */
+void ledger_stamp_client(struct ledger *ledger, uint32_t client);
+void ledger_stamp_exports(struct ledger *ledger, uint64_t descriptor);
+
+/* As ledger_put, of memory of a lender's. */
+void ledger_borrow(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object, uint64_t loan,
+                   bytes size);
+
+/* A loan that has no holder any more, once. False: there is none. */
+bool ledger_returned(struct ledger *ledger, uint64_t *ret);
+
+/* Memory that is borrowed: of a device; of the lender in the upper half of the loans' numbers. */
+bytes ledger_borrowed(const struct ledger *ledger, int device);
+bool ledger_has_borrowed(const struct ledger *ledger, uint32_t lender);
+
+/* Whether the descriptor keeps an object of ours as its index-th. */
+bool ledger_has_export(const struct ledger *ledger, uint64_t descriptor, uint32_t index);
+
+/*
  * ---- what the driver takes without being asked (own.c): it is charged, and in no figure of the driver's ----
  *
  * Of an object, its context buffers, say: a memory like another, held by the object and its dups. What is made for a

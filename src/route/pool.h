@@ -62,7 +62,8 @@ struct pool_config {
         uint64_t rate;  /* work per second; 0: not known */
         uint32_t share; /* of a GPU, permille; 0: not known */
         uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms;
-        bool hold;
+        bool hold, is_tls;
+        char server_name[POOL_ADDRESS]; /* that its certificate must have */
 };
 
 struct pool_replica {

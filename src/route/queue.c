@@ -3,7 +3,7 @@
 
 static bool is_impatient(const struct queue_item *item, nsec now)
 {
-        return now - item->arrived > (item->deadline - item->arrived) / 2;
+        return now - item->arrived > (item->due - item->arrived) / 2;
 }
 
 bool queue_before(const struct queue_item *a, const struct queue_item *b, nsec now)
@@ -14,8 +14,8 @@ bool queue_before(const struct queue_item *a, const struct queue_item *b, nsec n
                 return a->priority > b->priority;
         if (impatient != is_impatient(b, now))
                 return impatient;
-        if (impatient && a->deadline != b->deadline)
-                return a->deadline < b->deadline;
+        if (impatient && a->due != b->due)
+                return a->due < b->due;
         if (!impatient && a->cached_permille / 250 != b->cached_permille / 250)
                 return a->cached_permille > b->cached_permille;
         return a->arrived < b->arrived;

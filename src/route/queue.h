@@ -4,7 +4,7 @@
  *
  * Holding here instead of in an engine keeps the choice open until a replica has room. The order is
  *      1. priority, higher first;
- *      2. requests past half of their time before the others, nearest deadline first (so nothing starves behind
+ *      2. requests past half of their time before the others, the first that is due first (so nothing starves behind
  *         better-cached requests of the same priority);
  *      3. the cached fraction, in quarters: the cheapest for the replicas first;
  *      4. age.
@@ -24,6 +24,7 @@
 struct queue_item {
         nsec arrived;
         nsec deadline;            /* when it is refused; > arrived */
+        nsec due;                 /* the deadline that counts for the order: not every client may set one */
         int32_t priority;         /* 0 is ordinary */
         uint32_t cached_permille; /* of its prompt, at the replica that has most of it */
 };

@@ -17,6 +17,7 @@
 #include "gate/policy/filter.h"
 #include "gate/gate.h"
 #include "gpu/backend.h"
+#include "record/record.h"
 #include "shim/report.h"
 #include "wire/machine.h"
 #include "run/run.h"
@@ -123,6 +124,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "json", 0, flag_is, &run->is_json, NULL, "print the summary as one line of JSON", NULL },
                 { "report", 0, flag_text, &run->report_path, "FILE", "write the summary to FILE instead of stderr",
                   NULL },
+                { "record", 0, flag_text, &run->record_path, "FILE",
+                  "write the run's driver calls to FILE as numbers: 'sublet explain --record FILE'", NULL },
                 { "quiet", 'q', flag_is, &run->is_quiet, NULL, "print no summary", NULL },
                 { "verbose", 'v', flag_is, &run->is_verbose, NULL, "print every event as it happens", NULL },
         };
@@ -132,6 +135,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 return command < 0 ? command : 1;
         if (command >= argc)
                 return err_say(err, -EINVAL, "no command to run ('sublet run --help')");
+        if (run->record_path && run->is_preload)
+                return err_say(err, -EINVAL, "--record needs the supervisor: leave --preload out");
         if (run->attach && !run->is_preload)
                 return err_say(err, -EINVAL, "--attach needs --preload: without it the command is under a gate anyway");
         run->ipc_host = !strcmp(ipc, "host");
@@ -191,7 +196,10 @@ static int choose_attach(struct run *run, struct err *err)
 int run_prepare_lease(struct run *run, struct err *err)
 {
         int r = machine_probe(&run->backend, &run->lease, err);
+        struct err wrong = { 0 };
 
+        if (r == 0 && own_file_apply(run->own_memory, run->backend.release, &run->lease, &wrong) < 0)
+                (void)fprintf(stderr, "sublet: %s; the largest known figures are charged\n", wrong.text);
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
 
@@ -205,6 +213,20 @@ static int check_report(const struct run *run, struct err *err)
         if (!file)
                 return err_say(err, -EROFS, "--report %s: %s", run->report_path, strerror(errno));
         (void)fclose(file);
+        return 0;
+}
+
+/* -EROFS, as above. */
+static int open_record(struct run *run, struct err *err)
+{
+        int fd;
+
+        if (!run->record_path)
+                return 0;
+        fd = open(run->record_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (fd < 0)
+                return err_say(err, -EROFS, "--record %s: %s", run->record_path, strerror(errno));
+        run->record = fd;
         return 0;
 }
 
@@ -279,6 +301,25 @@ void run_print_books(struct run *run, int code, nsec elapsed)
         json_decref(report);
 }
 
+static int start_record(struct run *run, struct err *err)
+{
+        int r = run->record_path ? record_writer_new(run->record, run->backend.layout.version, run->lease.capabilities,
+                                                     &run->writer) :
+                                   0;
+
+        return r < 0 ? err_set(err, r, "beginning the record") : 0;
+}
+
+static void end_record(struct run *run)
+{
+        int r = record_writer_end(run->writer);
+
+        run->writer = NULL;
+        if (r < 0)
+                (void)fprintf(stderr, "sublet: --record %s: %s; the record is not whole\n", run->record_path,
+                              strerror(-r));
+}
+
 /* Takes the listener. */
 static int run_start_gate(struct run *run, int listener, struct err *err)
 {
@@ -288,7 +329,9 @@ static int run_start_gate(struct run *run, int listener, struct err *err)
                                      .ipc_host = run->ipc_host,
                                      .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
                                      .event = on_gate_event,
-                                     .event_context = run };
+                                     .event_context = run,
+                                     .record = run->writer ? record_put : NULL,
+                                     .record_context = run->writer };
         int r = gate_new(&gate, listener, &run->gate);
 
         if (r < 0)
@@ -318,14 +361,14 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
                 return r;
         descriptors_raise();                      /* the tenant is started, and has its own limit */
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the tenant, of the same user, must not trace or read us */
-        r = run_start_gate(run, listener, err);
-        if (r < 0)
+        if ((r = start_record(run, err)) < 0 || (r = run_start_gate(run, listener, err)) < 0)
                 return r;
         code = wait_for_command(run, signals);
         spawn_end_all();
         settle(run->gate, &run->lease);
         run_print_books(run, code, clock_now() - start);
         run->gate = gate_free(run->gate);
+        end_record(run);
         return code;
 }
 
@@ -342,6 +385,8 @@ int run_main(int argc, char **argv)
                 return 0;
         if (r == 0)
                 r = check_report(&run, &err);
+        if (r == 0)
+                r = open_record(&run, &err);
         if (r == 0)
                 r = run_prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {

@@ -94,6 +94,8 @@ static int reach(const struct run *run, struct err *err)
                         break;
                 (void)poll(NULL, 0, 100);
         }
+        if (r == -EACCES)
+                return socket_refusal_say(path, err);
         return err_set(err, r,
                        "the daemon in %s does not answer (start it with 'sublet daemon', or run without it with "
                        "--no-daemon)",
@@ -327,9 +329,12 @@ void run_wait_for_report(struct run_talk *talk)
 
 static int hand_over(struct run *run, int socket, int listener, struct err *err)
 {
-        int r = message_send(socket, message_new("listener"), &listener, 1);
+        int fds[] = { listener, run->record };
+        int r = message_send(socket, message_new("listener"), fds, run->record_path ? 2 : 1);
 
         (void)close(listener);
+        if (run->record_path)
+                (void)close(run->record); /* the shim writes it */
         if (r == MESSAGE_OK)
                 return 0;
         spawn_end_all();

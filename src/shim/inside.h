@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "gpu/backend.h"
+#include "shim/jobs.h"
 #include "shim/reconciler.h"
 
 struct shim {
@@ -18,8 +19,11 @@ struct shim {
         struct control_block *control;
         int control_block_fd;
         struct reconciler reconciler;
-        int init;       /* a pidfd of the container's first process; -1: none */
-        bool is_ending; /* all its processes are being ended */
+        int init;                     /* a pidfd of the container's first process; -1: none */
+        struct record_writer *writer; /* of `sublet run --record`; NULL: none */
+        bool is_ending;               /* all its processes are being ended */
+        struct jobs jobs;
+        bool is_lent; /* it has ended, and what it lent is not back */
 
         atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "record/record.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
 #include "wire/machine.h"
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 enum {
@@ -30,6 +32,7 @@ enum {
         REFRESH_MS = 250,
         KILL_MS = 20, /* a tenant that is being ended may fork meanwhile */
         UNDO_MS = 1,
+        LENT_MS = 20,
         EXIT_USAGE = 2,
         EXIT_FAILED = 125,
 };
@@ -99,6 +102,21 @@ static bool on_lends(void *context, uint32_t client)
                 if (shim->lease.devices[i].is_granted && mps_lends(shim->dir, i, &shim->driver, client))
                         return true;
         return false;
+}
+
+static int on_borrow(void *context, const struct gate_loan_ask *ask, struct gate_loan *ret)
+{
+        return jobs_borrow(&((struct shim *)context)->jobs, ask, ret);
+}
+
+static bool on_stands(void *context, uint64_t loan)
+{
+        return jobs_stands(&((struct shim *)context)->jobs, loan);
+}
+
+static void on_give_back(void *context, uint64_t loan)
+{
+        jobs_give_back(&((struct shim *)context)->jobs, loan);
 }
 
 static struct gate_desired on_desired(void *context, unsigned int device)
@@ -202,8 +220,22 @@ static int new_control_block(struct shim *shim, struct err *err)
         return 0;
 }
 
+/* Only a plain file: a pipe that nobody reads would stop the gate. */
+static void start_record(struct shim *shim)
+{
+        struct stat about;
+
+        if (fcntl(SHIM_FD_RECORD, F_GETFD) < 0)
+                return;
+        if (fstat(SHIM_FD_RECORD, &about) < 0 || !S_ISREG(about.st_mode) ||
+            record_writer_new(SHIM_FD_RECORD, shim->backend.layout.version, shim->lease.capabilities, &shim->writer) <
+                    0)
+                (void)fprintf(stderr, "sublet: the record of '%s' cannot be written\n", shim->terms.tenant);
+}
+
 static int start_gate(struct shim *shim, struct err *err)
 {
+        bool has_job = jobs_has(&shim->terms);
         struct gate_options options = { .lease = &shim->lease,
                                         .tenancy = shim->terms.id,
                                         .layout = shim->backend.layout,
@@ -213,15 +245,25 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .audit_period = (nsec)shim->terms.audit_ms * NSEC_PER_MSEC,
                                         .event = talk_event,
                                         .event_context = shim,
+                                        .record = shim->writer ? record_put : NULL,
+                                        .record_context = shim->writer,
                                         .channel = on_channel,
                                         .desired = on_desired,
                                         .lends = message_lease_is_spatial(&shim->terms) ? on_lends : NULL,
+                                        .borrow = has_job ? on_borrow : NULL,
+                                        .stands = has_job ? on_stands : NULL,
+                                        .give_back = has_job ? on_give_back : NULL,
                                         .usage_changed = on_books,
                                         .node_context = shim };
-        int r = gate_new(&options, SHIM_FD_LISTENER, &shim->gate);
+        int r;
 
+        if (has_job)
+                jobs_init(&shim->jobs, shim->dir, &shim->terms);
+        r = gate_new(&options, SHIM_FD_LISTENER, &shim->gate);
         if (r < 0)
                 return err_set(err, r, "starting the gate");
+        if (has_job)
+                jobs_start(&shim->jobs, shim->gate);
         shim->reconciler.gate = shim->gate;
         shim->reconciler.control = shim->control;
         shim->reconciler.lease = &shim->lease;
@@ -239,6 +281,7 @@ static int shim_prepare(struct shim *shim, struct err *err)
         r = message_lease_apply(&shim->terms, &shim->lease);
         if (r < 0)
                 return err_say(err, r, "the lease names a device that this machine does not have");
+        start_record(shim);
         if ((r = new_control_block(shim, err)) < 0 || (r = start_gate(shim, err)) < 0)
                 return r;
 
@@ -283,6 +326,8 @@ static void daemon_find(struct shim *shim)
 
 static int wait_ms(const struct shim *shim)
 {
+        if (shim->is_lent)
+                return LENT_MS;
         if (shim->is_ending)
                 return KILL_MS;
         if (shim->daemon < 0)
@@ -290,26 +335,55 @@ static int wait_ms(const struct shim *shim)
         return REFRESH_MS;
 }
 
-/* Returns when no process is left that the filter covers. */
+/* The tenant has ended. What it lent is still charged to it, so its account is not closed before that is back. */
+static bool is_over(struct shim *shim)
+{
+        size_t n = gate_loans(shim->gate);
+        char text[64];
+
+        if (!n || shim->is_lent)
+                return !n;
+        (void)snprintf(text, sizeof(text), "%zu pieces", n);
+        talk_event(shim, EVENT_LENT_AT_END, 0, text);
+        shim->is_lent = true;
+        return false;
+}
+
+/* Returns when no process is left that the filter covers, and nobody has memory of it. */
 static void shim_serve(struct shim *shim)
 {
         for (;;) {
-                struct pollfd fds[] = { { gate_over(shim->gate), POLLIN, 0 },
+                struct pollfd fds[] = { { shim->is_lent ? -1 : gate_over(shim->gate), POLLIN, 0 },
                                         { shim->daemon, POLLIN, 0 },
                                         { shim->run, POLLIN, 0 } };
 
                 (void)poll(fds, ARRAY_SIZE(fds), wait_ms(shim));
-                if (fds[0].revents)
+                if ((fds[0].revents || shim->is_lent) && is_over(shim))
                         return;
                 if (fds[1].revents)
                         talk_daemon(shim);
                 if (fds[2].revents)
                         talk_run(shim);
                 daemon_find(shim);
+                if (shim->jobs.is_lender_lost && !shim->is_ending)
+                        shim_end_tenant(shim);
                 if (shim->is_ending)
                         gate_kill(shim->gate);
                 control_block_refresh(shim);
         }
+}
+
+/* No process is left whose calls it could have. */
+static void end_record(struct shim *shim)
+{
+        struct record_writer *writer = shim->writer;
+
+        if (!writer)
+                return;
+        gate_record_end(shim->gate);
+        shim->writer = NULL;
+        if (record_writer_end(writer) < 0)
+                (void)fprintf(stderr, "sublet: the record of '%s' is not whole\n", shim->terms.tenant);
 }
 
 /* To this daemon or to the next. */
@@ -319,6 +393,7 @@ static void account_deliver(struct shim *shim, nsec elapsed)
         bool is_sent;
 
         (void)gate_wait(shim->gate, NSEC_PER_SEC);
+        end_record(shim);
         settle(shim->gate, &shim->lease);
         control_block_refresh(shim);
         shim->control->has_ended = 1;
@@ -368,6 +443,8 @@ int shim_main(int argc, char **argv)
         shim_serve(&shim);
         account_deliver(&shim, clock_now() - start);
         reconciler_stop(&shim.reconciler);
+        if (jobs_has(&shim.terms))
+                jobs_stop(&shim.jobs);
         shim.gate = gate_free(shim.gate);
         return 0;
 }

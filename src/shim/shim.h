@@ -19,6 +19,7 @@ enum {
         SHIM_FD_RUN,          /* the socket of `sublet run`; may be absent */
         SHIM_FD_LEASE,        /* the tenant's message_lease as JSON, read to its end */
         SHIM_FD_INIT,         /* a pidfd of the container's first process; may be absent */
+        SHIM_FD_RECORD,       /* the file of `sublet run --record`; may be absent */
         SHIM_N_FDS,
 };
 
@@ -27,6 +28,7 @@ struct shim_start {
         const char *dir;           /* where keeper.sock is, or a later daemon's will be */
         int listener, daemon, run; /* borrowed; run: -1 without `sublet run` */
         int init;                  /* borrowed; -1: the tenant is not a container */
+        int record;                /* borrowed; -1: its calls are not recorded */
 };
 
 /*

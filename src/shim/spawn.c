@@ -57,7 +57,7 @@ static void fd_slots_done(struct fd_slots *fd_slots)
 static int fd_slots_init(struct fd_slots *fd_slots, const struct shim_start *start)
 {
         _cleanup_(closep) int lease = lease_file(start->lease);
-        const int from[] = { start->listener, start->daemon, start->run, lease, start->init };
+        const int from[] = { start->listener, start->daemon, start->run, lease, start->init, start->record };
 
         for (int i = 0; i < SHIM_N_FDS; i++)
                 fd_slots->fds[i] = -1;

@@ -56,13 +56,18 @@ static void spawner_reply(int socket, const char *type, pid_t process, const cha
 static int spawner_start(struct spawner *spawner, const struct message *message, pid_t *ret, struct err *err)
 {
         struct shim_request request;
-        struct shim_start start = {
-                .lease = &request.lease, .dir = spawner->dir, .listener = -1, .daemon = -1, .run = -1, .init = -1
-        };
+        struct shim_start start = { .lease = &request.lease,
+                                    .dir = spawner->dir,
+                                    .listener = -1,
+                                    .daemon = -1,
+                                    .run = -1,
+                                    .init = -1,
+                                    .record = -1 };
         int *const to[SHIM_N_FDS] = { [SHIM_FD_LISTENER] = &start.listener,
                                       [SHIM_FD_DAEMON] = &start.daemon,
                                       [SHIM_FD_RUN] = &start.run,
-                                      [SHIM_FD_INIT] = &start.init };
+                                      [SHIM_FD_INIT] = &start.init,
+                                      [SHIM_FD_RECORD] = &start.record };
 
         if (strcmp(message_type(message), "start") != 0 ||
             shim_request_parse(message->body, message->n_fds, &request) < 0)

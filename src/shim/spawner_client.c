@@ -33,8 +33,9 @@ static int reach(const char *dir, struct err *err)
 
 static int send_start(int socket, const struct shim_start *spawner_start)
 {
-        const int from[] = { spawner_start->listener, spawner_start->daemon, spawner_start->run, spawner_start->init },
-                  numbers[] = { SHIM_FD_LISTENER, SHIM_FD_DAEMON, SHIM_FD_RUN, SHIM_FD_INIT };
+        const int from[] = { spawner_start->listener, spawner_start->daemon, spawner_start->run, spawner_start->init,
+                             spawner_start->record },
+                  numbers[] = { SHIM_FD_LISTENER, SHIM_FD_DAEMON, SHIM_FD_RUN, SHIM_FD_INIT, SHIM_FD_RECORD };
         json_t *body = message_new("start"), *list = json_array();
         int fds[ARRAY_SIZE(from)];
         size_t n = 0;

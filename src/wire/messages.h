@@ -8,6 +8,7 @@
  *      shim -> run       event, report, end       (the shim gets the daemon's end of that socket)
  *      daemon -> shim    set, end, join + [listener], event       (event: name, level, text; for `sublet run` to print)
  *      shim -> daemon    hello + [control block], event, changed, ended
+ *      shim -> shim      borrow + [files], lent; stands; return_loan      (of one job: shim/jobs.h)
  *
  * Unknown fields are ignored, missing ones keep their defaults; of a newer "v", known fields are read. Fields:
  * docs/messages.md.
@@ -131,6 +132,7 @@ struct message_lease {
         struct {
                 bool is_granted;
                 bytes quota;
+                struct lease_own own; /* as the daemon knows it */
         } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; the shim probes the devices themselves */
         struct {
                 char uuid[64]; /* of mode mig: the instance on the only device; "": none */

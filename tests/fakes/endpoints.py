@@ -1,8 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for an engine with every endpoint that the APIs have: it answers each request with what it received.
+"""Stands for an engine with every endpoint that the APIs have: it answers each request with what it received
+(of a JSON body: model, priority and user).
 
-    endpoints.py SOCKET NAME
+    endpoints.py SOCKET NAME [CERTIFICATE KEY [AUTHORITY]]
+
+SOCKET is a path, or a port of 127.0.0.1. With a certificate it speaks TLS; with an authority it wants a client's
+certificate that this one has signed.
 
 What is named in a path (".../NAME-1") is only there if it begins with this replica's own name; else 404. A request to
 upgrade is answered 101, and each byte after it comes back in upper case.
@@ -11,10 +15,13 @@ import http.server
 import json
 import os
 import re
+import socket
 import socketserver
+import ssl
 import sys
 
 path, name = sys.argv[1:3]
+files = sys.argv[3:]
 STORED = re.compile(r"/v1/(responses|files|batches|conversations|vector_stores|fine_tuning/jobs|evals)/([a-z]+-[0-9]+)")
 
 
@@ -58,18 +65,42 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = stored.group(2) if stored else link or name
         if not asked.startswith(name):
             return self.reply(404, {"error": {"message": "not here", "type": "invalid_request_error"}})
+        fields = json.loads(body) if body.startswith(b"{") else {}
         return self.reply(200, {"replica": name, "method": self.command, "path": self.path, "size": len(body),
+                                "fields": {k: v for k, v in fields.items() if k in ("model", "priority", "user")},
                                 "headers": {k.lower(): v for k, v in self.headers.items()}})
 
     do_GET = do_POST = do_DELETE = do_PUT = answer
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
+    allow_reuse_address = True
     request_queue_size = 128
+    address_family = socket.AF_INET if path.isdigit() else socket.AF_UNIX
+
+    def server_bind(self):
+        if not path.isdigit() and os.path.exists(path):
+            os.unlink(path)
+        super().server_bind()
+
+    def get_request(self):
+        connection, address = super().get_request()
+        return connection, address or ("unix", 0)
+
+    def finish_request(self, request, address):
+        if files:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files[0], files[1])
+            if files[2:]:
+                context.load_verify_locations(files[2])
+                context.verify_mode = ssl.CERT_REQUIRED
+            request = context.wrap_socket(request, server_side=True)
+        super().finish_request(request, address)
+
+    def handle_error(self, request, address):
+        pass  # a handshake that failed is the other side's to report
 
 
-if os.path.exists(path):
-    os.unlink(path)
-with Server(path, Handler) as server:
+with Server(("127.0.0.1", int(path)) if path.isdigit() else path, Handler) as server:
     server.serve_forever()

@@ -3,11 +3,15 @@
  * gles - EGL without a display, and OpenGL ES on it.
  *
  *      gles draw [SECONDS]         draws a triangle on 1024 x 1024, reads it back; pixels drawn, pictures a second
+ *      gles info                   what GL_NVX_gpu_memory_info says: KiB dedicated, in all, free
+ *      gles cuda                   a buffer that CUDA registers, maps and fills, and OpenGL ES reads
  *      gles memory MAX             takes textures of 4096 x 4096 RGBA until the API says that there is no more
  */
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
 #include <GLES3/gl3.h>
+#include <dlfcn.h>
+#include <ffnvcodec/dynlink_loader.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +115,60 @@ static void memory(unsigned max)
         free(zeros);
 }
 
+static void info(void)
+{
+        static const struct {
+                const char *name;
+                GLenum number;
+        } figures[] = { { "dedicated", 0x9047 }, { "total", 0x9048 }, { "free", 0x9049 } };
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+                GLint kib = -1;
+                glGetIntegerv(figures[i].number, &kib);
+                printf("memory %s=%d KiB error=%x\n", figures[i].name, kib, glGetError());
+        }
+}
+
+static void cuda_check(CUresult result, const char *what)
+{
+        if (result == CUDA_SUCCESS)
+                return;
+        printf("cuda: %s: %d\n", what, result);
+        exit(1);
+}
+
+static void with_cuda(void)
+{
+        enum { SIZE = 4 << 20 };
+        CUresult (*registered)(CUgraphicsResource *, GLuint, unsigned) = NULL;
+        CudaFunctions *cuda = NULL;
+        CUcontext context;
+        CUgraphicsResource resource;
+        CUdeviceptr at;
+        size_t size;
+        GLuint buffer;
+        void *library = dlopen("libcuda.so.1", RTLD_NOW);
+        if (!library || cuda_load_functions(&cuda, NULL))
+                exit(77);
+        *(void **)&registered = dlsym(library, "cuGraphicsGLRegisterBuffer");
+        cuda_check(cuda->cuInit(0), "cuInit");
+        cuda_check(cuda->cuCtxCreate(&context, 0, 0), "cuCtxCreate");
+        glGenBuffers(1, &buffer);
+        glBindBuffer(GL_ARRAY_BUFFER, buffer);
+        glBufferData(GL_ARRAY_BUFFER, SIZE, NULL, GL_DYNAMIC_COPY);
+        glFinish();
+        cuda_check(registered(&resource, buffer, 0), "cuGraphicsGLRegisterBuffer");
+        cuda_check(cuda->cuGraphicsMapResources(1, &resource, 0), "cuGraphicsMapResources");
+        cuda_check(cuda->cuGraphicsResourceGetMappedPointer(&at, &size, resource), "GetMappedPointer");
+        cuda_check(cuda->cuMemsetD8Async(at, 0x5e, size, 0), "cuMemsetD8");
+        cuda_check(cuda->cuGraphicsUnmapResources(1, &resource, 0), "cuGraphicsUnmapResources");
+        unsigned char *seen = glMapBufferRange(GL_ARRAY_BUFFER, 0, SIZE, GL_MAP_READ_BIT);
+        unsigned wrong = 0;
+        for (unsigned i = 0; seen && i < SIZE; i++)
+                wrong += seen[i] != 0x5e;
+        printf("cuda size=%zu wrong=%u mapped=%d error=%x\n", size, wrong, seen != NULL, glGetError());
+        cuda_check(cuda->cuGraphicsUnregisterResource(resource), "cuGraphicsUnregisterResource");
+}
+
 int main(int argc, char **argv)
 {
         if (argc < 2)
@@ -118,6 +176,10 @@ int main(int argc, char **argv)
         gles_open();
         if (!strcmp(argv[1], "draw"))
                 draw(argc > 2 ? atof(argv[2]) : 0);
+        else if (!strcmp(argv[1], "info"))
+                info();
+        else if (!strcmp(argv[1], "cuda"))
+                with_cuda();
         else if (argc > 2 && !strcmp(argv[1], "memory"))
                 memory((unsigned)atoi(argv[2]));
         else

@@ -9,8 +9,10 @@
  *      vulkan sparse MAX           a sparse buffer of MAX MiB, bound piece by piece of 64 MiB
  *      vulkan sparse-free MAX      the same, each piece freed while it is bound; what is left is taken as pieces
  *      vulkan export               memory with an opaque descriptor, and one as DMA-BUF
+ *      vulkan cuda                 a buffer that CUDA imports and fills, and Vulkan reads
  *      vulkan clear [SECONDS]      clears a picture of 1024 x 1024, reads it back, checks it; pictures a second
  */
+#include <ffnvcodec/dynlink_loader.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,7 +233,64 @@ static void export_one(VkExternalMemoryHandleTypeFlagBits kind, const char *name
         printf("export %s allocate=%d descriptor=%s\n", name, made, got == VK_SUCCESS && fd >= 0 ? "yes" : "no");
 }
 
-static VkCommandBuffer record_clear(VkImage image, VkBuffer out, uint32_t side, float red)
+static void cuda_check(CUresult result, const char *what)
+{
+        if (result == CUDA_SUCCESS)
+                return;
+        printf("cuda: %s: %d\n", what, result);
+        exit(1);
+}
+
+/* Imports the descriptor's memory into CUDA and fills it with the word. */
+static void cuda_fill(int fd, uint64_t size, unsigned word)
+{
+        CudaFunctions *cuda = NULL;
+        CUcontext context;
+        CUexternalMemory memory;
+        CUdeviceptr at;
+        CUDA_EXTERNAL_MEMORY_HANDLE_DESC from = { .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .size = size };
+        CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .size = size };
+        CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+                               .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                               .WidthInBytes = size,
+                               .Height = 1 };
+        unsigned *words = malloc(size);
+        for (uint64_t i = 0; words && i < size / 4; i++)
+                words[i] = word;
+        if (!words || cuda_load_functions(&cuda, NULL))
+                exit(77);
+        from.handle.fd = fd;
+        cuda_check(cuda->cuInit(0), "cuInit");
+        cuda_check(cuda->cuCtxCreate(&context, 0, 0), "cuCtxCreate");
+        cuda_check(cuda->cuImportExternalMemory(&memory, &from), "cuImportExternalMemory");
+        cuda_check(cuda->cuExternalMemoryGetMappedBuffer(&at, memory, &part), "cuExternalMemoryGetMappedBuffer");
+        copy.srcHost = words;
+        copy.dstDevice = at;
+        cuda_check(cuda->cuMemcpy2D(&copy), "cuMemcpy2D");
+        cuda_check(cuda->cuDestroyExternalMemory(memory), "cuDestroyExternalMemory");
+        free(words);
+}
+
+static VkBuffer buffer_make(uint64_t size, const void *next, VkBufferUsageFlags usage)
+{
+        VkBufferCreateInfo how = {
+                .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .pNext = next, .size = size, .usage = usage
+        };
+        VkBuffer buffer;
+        check(vkCreateBuffer(device, &how, NULL, &buffer), "vkCreateBuffer");
+        return buffer;
+}
+
+static void run(VkCommandBuffer commands)
+{
+        VkSubmitInfo work = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                              .commandBufferCount = 1,
+                              .pCommandBuffers = &commands };
+        check(vkQueueSubmit(queue, 1, &work, VK_NULL_HANDLE), "vkQueueSubmit");
+        check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+}
+
+static VkCommandBuffer commands_begin(void)
 {
         static VkCommandPool pool;
         VkCommandPoolCreateInfo pooled = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -245,6 +304,46 @@ static VkCommandBuffer record_clear(VkImage image, VkBuffer out, uint32_t side, 
         check(vkAllocateCommandBuffers(device, &asked, &buffer), "vkAllocateCommandBuffers");
         VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
         check(vkBeginCommandBuffer(buffer, &begin), "vkBeginCommandBuffer");
+        return buffer;
+}
+
+static void with_cuda(void)
+{
+        enum { SIZE = 16 << 20, WORD = 0x5eb1e7 };
+        VkExternalMemoryHandleTypeFlagBits kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+        VkExternalMemoryBufferCreateInfo outside = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                     .handleTypes = kind };
+        VkExportMemoryAllocateInfo how = { .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                           .handleTypes = kind };
+        VkBuffer shared = buffer_make(SIZE, &outside, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+        VkBuffer out = buffer_make(SIZE, NULL, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+        VkDeviceMemory memory, host;
+        check(take(SIZE, local_type, &how, &memory), "exported memory");
+        check(take(SIZE, visible_type, NULL, &host), "host memory");
+        check(vkBindBufferMemory(device, shared, memory, 0), "vkBindBufferMemory");
+        check(vkBindBufferMemory(device, out, host, 0), "vkBindBufferMemory");
+        PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)vkGetDeviceProcAddr(device, "vkGetMemoryFdKHR");
+        VkMemoryGetFdInfoKHR asked = { .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+                                       .memory = memory,
+                                       .handleType = kind };
+        int fd = -1;
+        check(get(device, &asked, &fd), "vkGetMemoryFdKHR");
+        cuda_fill(fd, SIZE, WORD);
+        VkCommandBuffer commands = commands_begin();
+        VkBufferCopy all = { .size = SIZE };
+        vkCmdCopyBuffer(commands, shared, out, 1, &all);
+        check(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
+        run(commands);
+        uint32_t *words = NULL, wrong = 0;
+        check(vkMapMemory(device, host, 0, VK_WHOLE_SIZE, 0, (void **)&words), "vkMapMemory");
+        for (uint32_t i = 0; i < SIZE / 4; i++)
+                wrong += words[i] != WORD;
+        printf("cuda wrong=%u first=%x\n", wrong, words[0]);
+}
+
+static VkCommandBuffer record_clear(VkImage image, VkBuffer out, uint32_t side, float red)
+{
+        VkCommandBuffer buffer = commands_begin();
         VkImageMemoryBarrier general = { .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER,
                                          .newLayout = VK_IMAGE_LAYOUT_GENERAL,
                                          .dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
@@ -274,22 +373,14 @@ static void clear(double seconds)
         VkDeviceMemory picture, host;
         check(take(needs.size, type_of(&needs), NULL, &picture), "picture's memory");
         check(vkBindImageMemory(device, image, picture, 0), "vkBindImageMemory");
-        VkBufferCreateInfo how = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                   .size = SIDE * SIDE * 4,
-                                   .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT };
-        VkBuffer out;
-        check(vkCreateBuffer(device, &how, NULL, &out), "vkCreateBuffer");
+        VkBuffer out = buffer_make(SIDE * SIDE * 4, NULL, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
         check(take(SIDE * SIDE * 4, visible_type, NULL, &host), "host memory");
         check(vkBindBufferMemory(device, out, host, 0), "vkBindBufferMemory");
         VkCommandBuffer buffer = record_clear(image, out, SIDE, 1);
-        VkSubmitInfo work = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                              .commandBufferCount = 1,
-                              .pCommandBuffers = &buffer };
         double begin = now();
         unsigned done = 0;
         do {
-                check(vkQueueSubmit(queue, 1, &work, VK_NULL_HANDLE), "vkQueueSubmit");
-                check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+                run(buffer);
                 done++;
         } while (now() < begin + seconds);
         uint32_t *pixels = NULL, wrong = 0;
@@ -317,7 +408,9 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[1], "export")) {
                 export_one(VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, "opaque");
                 export_one(VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT, "dma-buf");
-        } else if (!strcmp(argv[1], "clear"))
+        } else if (!strcmp(argv[1], "cuda"))
+                with_cuda();
+        else if (!strcmp(argv[1], "clear"))
                 clear(argc > 2 ? atof(argv[2]) : 0);
         else
                 return 2;

@@ -345,6 +345,7 @@ static void put_held(struct router *router, struct flight *flight, const struct 
         flight->item = (struct queue_item){
                 .arrived = now,
                 .deadline = now + PATIENCE,
+                .due = now + PATIENCE,
                 .cached_permille = (uint32_t)((uint64_t)most * 1000 / flight->request.input),
         };
         flight->waits_for = UINT32_MAX;

@@ -91,7 +91,7 @@ static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int l
         run = TAKE_FD(tenant->source.fd);
         tenant->lease.enforcement = ENFORCEMENT_ATTACHED;
         tenant->is_attaching = false;
-        if (shims_start(daemon, tenant, listener, run, -1, &err) == 0)
+        if (shims_start(daemon, tenant, listener, run, -1, -1, &err) == 0)
                 return NULL;
         /* Its driver calls fail from here on, and no shim will ever end it. */
         event_emit(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", err.text);

@@ -172,7 +172,7 @@ static void start_shim(struct pending_container *pending)
         _cleanup_(closep) int init = first ? (int)syscall(SYS_pidfd_open, first, 0) : -1;
         struct daemon *daemon = pending->daemon;
         struct err err = { 0 };
-        int r = shims_start(daemon, pending->tenant, pending->life.fd, -1, init, &err);
+        int r = shims_start(daemon, pending->tenant, pending->life.fd, -1, init, -1, &err);
 
         if (r < 0)
                 emit_refused(daemon, &pending->container, err.text);

@@ -147,11 +147,15 @@ void shims_number(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.id = (uint64_t)clock_realtime();
 }
 
-int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err)
+int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, int record,
+                struct err *err)
 {
-        struct shim_start start = {
-                .lease = &tenant->lease, .dir = daemon->settings.dir, .listener = listener, .run = run, .init = init
-        };
+        struct shim_start start = { .lease = &tenant->lease,
+                                    .dir = daemon->settings.dir,
+                                    .listener = listener,
+                                    .run = run,
+                                    .init = init,
+                                    .record = record };
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
         int sockets[2], r;

@@ -9,7 +9,8 @@
 
 /* Starts the shim of an admitted tenant; the descriptors stay the caller's. run: its supervisor's socket; init: a pidfd
  * of its container's first process; -1: there is none. 0; -errno. */
-int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err);
+int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, int record,
+                struct err *err);
 
 /* A shim came back with its hello; the socket is taken over on success. 0; -EPROTO; -errno. */
 int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process);

@@ -231,7 +231,7 @@ static void decide_own(const struct rm_call *call, const void *params, size_t si
                 decide_old_reservation(verdict);
                 verdict->space = rm_get32(params, size, OLD_SPACE_AT);
         } else {
-                verdict->size = own_of_class(call->class_or_cmd, params, size);
+                verdict->size = own_of_class(NULL, call->class_or_cmd, params, size);
         }
 }
 
@@ -246,27 +246,50 @@ static bool is_serialised(const struct rm_layout *layout, const struct rm_call *
         return false;
 }
 
+/* The row of a call; *ret_what: in which table it was looked up last. */
+static const struct rule *rule_of(enum rm_kind kind, uint32_t number, enum what *ret_what)
+{
+        const struct rule *rule = rule_find(REQUEST, kind);
+
+        *ret_what = REQUEST;
+        if (!rule || rule->action != GATE_LOOKUP)
+                return rule;
+        *ret_what = table_of(kind);
+        return rule_find(*ret_what, *ret_what == CLASS ? rule_class(number) : number);
+}
+
+static struct gate_verdict verdict_of(const struct rule *rule)
+{
+        return (struct gate_verdict){
+                .action = rule->action, .status = rule->status, .because = rule->because, .capability = rule->capability
+        };
+}
+
+bool gate_rule(enum rm_kind kind, uint32_t number, struct gate_verdict *ret)
+{
+        enum what what;
+        const struct rule *rule = rule_of(kind, number, &what);
+
+        if (rule)
+                *ret = verdict_of(rule);
+        return rule;
+}
+
 void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
                  size_t params_size, struct gate_verdict *ret)
 {
-        enum what what = REQUEST;
-        const struct rule *rule = rule_find(REQUEST, call->kind);
+        enum what what;
+        const struct rule *rule = rule_of(call->kind, call->class_or_cmd, &what);
 
         if (is_serialised(layout, call, block)) {
                 deny(ret, RM_STATUS_NOT_SUPPORTED, "serialised parameters");
                 return;
         }
-        if (rule && rule->action == GATE_LOOKUP) {
-                what = table_of(call->kind);
-                rule = rule_find(what, what == CLASS ? rule_class(call->class_or_cmd) : call->class_or_cmd);
-        }
         if (!rule) {
                 deny_unknown(call, what, ret);
                 return;
         }
-        *ret = (struct gate_verdict){
-                .action = rule->action, .status = rule->status, .because = rule->because, .capability = rule->capability
-        };
+        *ret = verdict_of(rule);
         if (ret->action == GATE_QUIET) {
                 ret->action = GATE_DENY;
                 ret->is_quiet = true;

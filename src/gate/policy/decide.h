@@ -68,6 +68,10 @@ enum {
 void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
                  size_t params_size, struct gate_verdict *ret);
 
+/* What rules.def says of a number of that kind, whatever else the call holds: action, status, because and capability.
+ * False: it has no row. */
+bool gate_rule(enum rm_kind kind, uint32_t number, struct gate_verdict *ret);
+
 /*
  * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or 2 MiB or larger
  * (docs/rm-abi.md 2.3). Works on the parameters before the call and after it. UINT64_MAX: nonsense that no quota

@@ -193,3 +193,14 @@ size_t open_files_reap(struct open_files *files, nsec now, nsec grace, uint64_t 
         }
         return n_gone;
 }
+
+bool open_files_has(struct open_files *files, uint64_t number)
+{
+        _cleanup_(freep) uint64_t *open = NULL;
+        ssize_t n_open;
+        LOCKED(&files->lock);
+
+        open = files->n ? malloc(files->n * sizeof(*open)) : NULL;
+        n_open = open ? entries_read(files, open, files->n) : 0;
+        return n_open > 0 && bsearch(&number, open, (size_t)n_open, sizeof(*open), compare_numbers);
+}

@@ -52,6 +52,10 @@ uint64_t open_files_keep(struct open_files *files, int fd);
 uint64_t open_files_add(struct open_files *files, int fd);
 
 uint64_t open_files_find(struct open_files *files, int fd); /* 0: not known */
+
+/* Whether the kernel still has the file of that number. False when in doubt: not for O4. */
+bool open_files_has(struct open_files *files, uint64_t number);
+
 size_t open_files_count(struct open_files *files);
 
 /* Forgets the files that have been gone for `grace`, and writes at most n_room of their numbers to ret. The entry goes

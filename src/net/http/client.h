@@ -38,13 +38,16 @@ struct http_answer {
 };
 
 struct http_request {
-        const char *method;         /* NULL: GET */
-        const char *base, *path;    /* base: "HOST:PORT", "unix:/PATH", "http://...", "https://..." */
-        const char *body, *type;    /* type NULL: application/json; body NULL: none */
-        const char *accept;         /* NULL: anything */
-        const char *token, *ca;     /* a bearer token; the file of authorities, NULL: the system's */
-        nsec limit, connect;        /* of all of it, and of connecting; 0: none */
-        size_t most;                /* bytes of the answer, or of one of its lines; 0: HTTP_MOST */
+        const char *method;            /* NULL: GET */
+        const char *base, *path;       /* base: "HOST:PORT", "unix:/PATH", "http://...", "https://..." */
+        const char *body, *type;       /* type NULL: application/json; body NULL: none */
+        const char *accept;            /* NULL: anything */
+        const char *token, *ca;        /* a bearer token; the file of authorities, NULL: the system's */
+        const char *certificate, *key; /* files of the caller's own certificate and its key; NULL: it has none */
+        const char *at;      /* where to connect instead of the base's host: "HOST:PORT", "unix:/PATH"; NULL: there */
+        bool trusts_all;     /* any certificate will do */
+        nsec limit, connect; /* of all of it, and of connecting; 0: none */
+        size_t most;         /* bytes of the answer, or of one of its lines; 0: HTTP_MOST */
         const atomic_bool *cuts[2]; /* the call ends within a second once one is true; NULL: never */
 
         /* The body of a 200 as it arrives, instead of in the answer; what is not 0 ends the call. is_lines: whole

@@ -59,6 +59,39 @@ static int on_progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, 
         return 0;
 }
 
+/* Another place than the URL's, whose name still counts. */
+static int set_at(struct exchange *exchange, const char *at)
+{
+        char text[HTTP_URL];
+
+        if (!strncmp(at, "unix:", UNIX_PREFIX)) {
+                exchange->is_unix = true;
+                return curl_easy_setopt(exchange->curl, CURLOPT_UNIX_SOCKET_PATH, at + UNIX_PREFIX) == CURLE_OK ?
+                               0 :
+                               -ENOMEM;
+        }
+        if ((size_t)snprintf(text, sizeof(text), "::%s", at) >= sizeof(text))
+                return -ENAMETOOLONG;
+        exchange->at = curl_slist_append(NULL, text);
+        if (!exchange->at || curl_easy_setopt(exchange->curl, CURLOPT_CONNECT_TO, exchange->at) != CURLE_OK)
+                return -ENOMEM;
+        return 0;
+}
+
+static void set_trust(CURL *curl, const struct http_request *request)
+{
+        if (request->ca)
+                (void)curl_easy_setopt(curl, CURLOPT_CAINFO, request->ca);
+        if (request->certificate)
+                (void)curl_easy_setopt(curl, CURLOPT_SSLCERT, request->certificate);
+        if (request->key)
+                (void)curl_easy_setopt(curl, CURLOPT_SSLKEY, request->key);
+        if (request->trusts_all) {
+                (void)curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+                (void)curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+        }
+}
+
 static int set_address(struct exchange *exchange, const struct http_request *request)
 {
         char url[HTTP_URL];
@@ -71,6 +104,8 @@ static int set_address(struct exchange *exchange, const struct http_request *req
         if (is_unix)
                 (void)curl_easy_setopt(exchange->curl, CURLOPT_UNIX_SOCKET_PATH, request->base + UNIX_PREFIX);
         exchange->is_unix = is_unix;
+        if (request->at && (n = set_at(exchange, request->at)) < 0)
+                return n;
         return curl_easy_setopt(exchange->curl, CURLOPT_URL, url) == CURLE_OK ? 0 : -ENOMEM;
 }
 
@@ -128,8 +163,7 @@ int exchange_begin(struct exchange *exchange, const struct http_request *request
         (void)curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
         (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(request->connect / NSEC_PER_MSEC));
         (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(request->limit / NSEC_PER_MSEC));
-        if (request->ca)
-                (void)curl_easy_setopt(curl, CURLOPT_CAINFO, request->ca);
+        set_trust(curl, request);
         (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
         (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
         if (request->cuts[0] || request->cuts[1]) {
@@ -184,6 +218,7 @@ void exchange_end(struct exchange *exchange, CURLcode code)
 void exchange_done(struct exchange *exchange)
 {
         curl_slist_free_all(exchange->headers);
-        exchange->headers = NULL;
+        curl_slist_free_all(exchange->at);
+        exchange->headers = exchange->at = NULL;
         buffer_done(&exchange->answer.body);
 }

@@ -9,7 +9,7 @@
 struct exchange {
         CURL *curl;
         struct http_request request; /* its texts are used up by exchange_begin */
-        struct curl_slist *headers;
+        struct curl_slist *headers, *at;
         struct http_answer answer;
         int taken; /* what `take` or the bound said last */
         bool is_cancelled, is_unix;

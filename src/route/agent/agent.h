@@ -2,7 +2,8 @@
 /*
  * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
- *      agent.c     set-up, the loop, the file, signals
+ *      agent.c     set-up, the loop, signals
+ *      file.c      the settings: at the start, and when their file changes
  *      replicas.c  the list of replicas;  names.c  their names' addresses
  *      process.c   nginx: start, adopt, reload, end; the request log;  orphans.c  what a killed nginx left
  *      ports.c     which ports are taken
@@ -19,7 +20,7 @@
 
 #include "net/http/client.h"
 #include "route/agent/fleet.h"
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <sys/types.h>
 
@@ -27,8 +28,11 @@ struct err;
 struct kube;
 
 struct agent_options {
-        const char *config, *dir, *module, *tls; /* tls: "CERT:KEY" */
-        bool is_check;                           /* check the configuration, start nothing */
+        const char *config, *dir, *module, *tls; /* config NULL: of urls; tls: "CERT:KEY" */
+        const char *listen;                      /* in place of what the file says; NULL: that */
+        char *const *urls;
+        size_t n_urls;
+        bool is_check; /* check the configuration, start nothing */
 };
 
 struct agent_daemon {
@@ -54,6 +58,12 @@ struct agent {
         unsigned int n_starts;
         nsec start_at, started_at, log_at;
         char *conf; /* text of nginx.conf that nginx runs with */
+
+        struct settings *fresh; /* read from the file, while nginx tests what was made of them; else NULL */
+        char *fresh_conf;       /* that */
+        pid_t tester;           /* the nginx that does it; 0: none */
+        nsec test_by;
+        bool must_reread; /* the file changed meanwhile */
 
         char epoch[40];
         long long serial;
@@ -85,6 +95,10 @@ json_t *agent_json(const struct http_answer *answer); /* the body of a success; 
 int agent_call(struct agent *agent, const char *method, const char *base, const char *path, const char *body,
                nsec limit, agent_done *done, void *context, struct http_pool_call **slot);
 
+/* The same to a replica, by TLS where it wants that. */
+int agent_call_replica(struct fleet_replica *replica, const char *method, const char *path, const char *body,
+                       nsec limit, agent_done *done, struct http_pool_call **slot);
+
 /* Lists a replica of a source; a new one is created. NULL: there are too many (logged), or another source has it. */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
                                     const struct replica_settings *config);
@@ -92,10 +106,28 @@ void agent_moved(struct agent *agent, struct fleet_replica *replica);  /* anothe
 void agent_unlist(struct agent *agent, int origin);                    /* before listing them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
 
+/* file.c */
+int file_begin(struct agent *agent, struct err *err); /* reads agent->settings */
+void file_list(struct agent *agent);                  /* their replicas */
+void file_reread(struct agent *agent);
+void file_tested(struct agent *agent, int status); /* agent->tester has ended */
+void file_tick(struct agent *agent);
+
+/* nginx reads paths relative to its own directory, the agent relative to where it was started. 0; -errno. */
+int file_absolute(char *path, size_t size, struct err *err);
+
 /* process.c */
+enum {
+        PROCESS_SAME,
+        PROCESS_TESTING,
+};
 int process_start(struct agent *agent, struct err *err); /* configuration, test, start or adopt */
-int process_reload(struct agent *agent, struct err *err);
-void process_ended(struct agent *agent, int status); /* nginx was reaped */
+
+/* Has nginx test what it would run with under these settings, which stay the caller's. PROCESS_SAME: with what it runs
+ * already. PROCESS_TESTING: process_tested is to be called with how agent->tester ended. */
+int process_test(struct agent *agent, const struct settings *settings, struct err *err);
+int process_tested(struct agent *agent, int status, struct err *err); /* 0: nginx takes it up; -EINVAL: it refuses it */
+void process_ended(struct agent *agent, int status);                  /* nginx was reaped */
 void process_end(struct agent *agent, bool is_now);
 void process_tick(struct agent *agent);
 int process_spawn(char *const argv[], char *const env[], pid_t *ret);

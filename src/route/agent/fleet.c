@@ -102,6 +102,13 @@ const char *fleet_tenant(const struct fleet_replica *replica)
         return *replica->config.tenant ? replica->config.tenant : replica->name;
 }
 
+const char *fleet_server_name(const struct fleet_replica *replica, char ret[SETTINGS_WORD])
+{
+        if (*replica->config.server_name)
+                return replica->config.server_name;
+        return route_address_host(replica->address, ret) ? ret : "";
+}
+
 static json_t *models_json(const struct settings_models *models)
 {
         json_t *list = json_array();
@@ -131,12 +138,15 @@ json_t *fleet_config(const struct fleet_replica *replica)
         uint32_t kv = replica->has_engine ? (scrape_kv_permille(engine) + KV_STEP / 2) / KV_STEP * KV_STEP : 0;
         uint32_t tokens = replica->config.kv_tokens ? replica->config.kv_tokens : scrape_kv_tokens(engine);
         bool can_wake = replica->config.wake.kind != WAKE_NONE;
+        char name[SETTINGS_WORD];
 
-        return json_pack("{ss so ss sI si sI sI sI sI sI sb}", "address", replica->numeric, "models",
+        return json_pack("{ss so ss sI si sI sI sI sI sI sb sb ss}", "address", replica->numeric, "models",
                          models_json(replica->config.models.n ? &replica->config.models : &replica->found), "state",
                          fleet_state(replica), "rate", rate_of(replica), "share", (int)share_of(replica), "capacity",
                          (json_int_t)replica->config.capacity, "kv_tokens", (json_int_t)tokens, "kv_permille",
                          (json_int_t)(kv > WHOLE ? WHOLE : kv), "waiting",
                          (json_int_t)(replica->has_engine ? scrape_waiting(engine) : 0), "wake_ms",
-                         (json_int_t)(wake / NSEC_PER_MSEC), "hold", replica->config.hold && can_wake);
+                         (json_int_t)(wake / NSEC_PER_MSEC), "hold", replica->config.hold && can_wake, "tls",
+                         replica->config.is_tls, "server_name",
+                         replica->config.is_tls ? fleet_server_name(replica, name) : "");
 }

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "route/agent/scrape.h"
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -100,5 +100,8 @@ bool fleet_is_unsure(const struct fleet_replica *replica); /* it is not up becau
 
 /* The body of PUT /v1/replicas/NAME; the caller's reference. NULL: no memory. */
 json_t *fleet_config(const struct fleet_replica *replica);
+
+/* The name that its certificate must have; ret is written to where it is not in the settings. */
+const char *fleet_server_name(const struct fleet_replica *replica, char ret[SETTINGS_WORD]);
 
 const char *fleet_tenant(const struct fleet_replica *replica);

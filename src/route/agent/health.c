@@ -25,8 +25,10 @@ static const char *failure_text(const struct http_answer *answer, char *buffer, 
                 return "the connection is refused";
         if (answer->code == -ETIMEDOUT)
                 return "no answer in time";
-        if (answer->code < 0)
+        if (answer->code == -ECONNRESET)
                 return "the connection broke";
+        if (answer->code < 0)
+                return answer->why; /* a certificate that is not believed, above all */
         (void)snprintf(buffer, size, "HTTP status %ld", answer->status);
         return buffer;
 }
@@ -120,8 +122,8 @@ static void probe(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->probe_at))
                 return;
         replica->probe_at = agent->now + settings->health_every;
-        (void)agent_call(agent, "GET", replica->numeric, settings->health, NULL, settings->health_timeout, on_health,
-                         replica, &replica->probe);
+        (void)agent_call_replica(replica, "GET", settings->health, NULL, settings->health_timeout, on_health,
+                                 &replica->probe);
 }
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
@@ -163,8 +165,8 @@ static void poll_models(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->models_at))
                 return;
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
-        (void)agent_call(agent, "GET", replica->numeric, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
-                         &replica->list_models);
+        (void)agent_call_replica(replica, "GET", "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models,
+                                 &replica->list_models);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
@@ -197,8 +199,8 @@ static void poll_metrics(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->scrape_at))
                 return;
         replica->scrape_at = agent->now + agent->settings->scrape;
-        (void)agent_call(agent, "GET", replica->numeric, "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC,
-                         on_metrics, replica, &replica->scrape);
+        (void)agent_call_replica(replica, "GET", "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC, on_metrics,
+                                 &replica->scrape);
 }
 
 void health_tick(struct agent *agent)

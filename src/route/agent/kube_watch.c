@@ -244,6 +244,9 @@ static int find_api(struct settings_service *service, struct err *err)
                                strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
         if (!*service->name_space && !read_small(ACCOUNT "namespace", service->name_space, sizeof(service->name_space)))
                 (void)snprintf(service->name_space, sizeof(service->name_space), "default");
+        if (!*service->config.server_name)
+                (void)snprintf(service->config.server_name, sizeof(service->config.server_name), "%.60s.%.60s.svc",
+                               service->service, service->name_space);
         return 0;
 }
 

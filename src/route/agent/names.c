@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <string.h>
 
@@ -26,21 +25,13 @@ struct lookup {
         char host[SETTINGS_WORD];
 };
 
-/* "HOST:PORT"; false: there is no name to resolve. */
+/* False: there is no name to resolve. */
 static bool split(const struct fleet_replica *replica, char host[SETTINGS_WORD], const char **ret_port)
 {
-        struct in_addr numeric;
-        char *colon;
+        const char *colon = strrchr(replica->address, ':');
 
-        if (!strncmp(replica->address, "unix:", 5) || *replica->address == '[')
-                return false;
-        (void)snprintf(host, SETTINGS_WORD, "%s", replica->address);
-        colon = strrchr(host, ':');
-        if (!colon)
-                return false;
-        *colon = '\0';
-        *ret_port = colon + 1;
-        return inet_pton(AF_INET, host, &numeric) != 1;
+        *ret_port = colon ? colon + 1 : "";
+        return route_address_host(replica->address, host);
 }
 
 static int write_number(const struct addrinfo *found, const char *port, char ret[SETTINGS_WORD])

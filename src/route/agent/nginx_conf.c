@@ -30,8 +30,7 @@ static const char log_format[] =
         "                '\"decision_us\":\"$sublet_decision_us\",\"session\":\"$sublet_session\","
         "\"upstream\":\"$upstream_addr\",\"upstream_status\":\"$upstream_status\"}';\n";
 
-static const char proxy[] = "                        proxy_pass http://pool;\n"
-                            "                        proxy_http_version 1.1;\n"
+static const char proxy[] = "                        proxy_http_version 1.1;\n"
                             "                        proxy_set_header Connection $sublet_connection;\n"
                             "                        proxy_set_header Upgrade $sublet_upgrade;\n"
                             "                        proxy_set_header Host $host;\n"
@@ -158,6 +157,29 @@ static void write_key_check(FILE *to, const struct settings *settings)
                             to);
 }
 
+/* https:// gives nginx what it needs for TLS; the module says for each try whether it is used. */
+static void write_replica_tls(FILE *to, const struct settings *settings)
+{
+        if (!route_settings_has_tls(settings))
+                return;
+        (void)fputs("                        proxy_ssl_protocols TLSv1.2 TLSv1.3;\n"
+                    "                        proxy_ssl_session_reuse off;\n"
+                    "                        proxy_ssl_server_name on;\n"
+                    "                        proxy_ssl_name $sublet_server_name;\n",
+                    to);
+        if (settings->verifies_replicas)
+                (void)fprintf(to,
+                              "                        proxy_ssl_verify on;\n"
+                              "                        proxy_ssl_verify_depth 8;\n"
+                              "                        proxy_ssl_trusted_certificate \"%s\";\n",
+                              settings->replica_ca);
+        if (*settings->replica_certificate)
+                (void)fprintf(to,
+                              "                        proxy_ssl_certificate \"%s\";\n"
+                              "                        proxy_ssl_certificate_key \"%s\";\n",
+                              settings->replica_certificate, settings->replica_certificate_key);
+}
+
 static void write_clients(FILE *to, const struct settings *settings)
 {
         (void)fputs("        server {\n", to);
@@ -174,7 +196,7 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs("                limit_req_status 429;\n                limit_conn_status 429;\n"
                     "                add_header X-Request-Id $request_id always;\n"
                     "                add_header Retry-After $sublet_retry_after always;\n"
-                    "                error_page 400 401 403 404 405 413 414 429 500 502 503 504 @error;\n"
+                    "                error_page 400 401 403 404 405 413 414 429 494 500 502 503 504 @error;\n"
                     "                location @error {\n                        sublet_error;\n                }\n"
                     "                location = /health {\n                        access_log off;\n"
                     "                        return 200 \"ok\\n\";\n                }\n"
@@ -188,8 +210,10 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
                     to);
         write_key_check(to, settings);
-        (void)fputs("                        sublet_route pool;\n", to);
+        (void)fprintf(to, "                        sublet_route pool;\n                        proxy_pass %s://pool;\n",
+                      route_settings_has_tls(settings) ? "https" : "http");
         (void)fputs(proxy, to);
+        write_replica_tls(to, settings);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
         if (settings->n_keys) /* the router's keys are not for the replicas */
                 (void)fputs("                        proxy_set_header Authorization \"\";\n"

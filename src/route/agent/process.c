@@ -22,8 +22,15 @@
 enum {
         STEADY_SECONDS = 10, /* an nginx that ran this long is started again without delay */
         LOG_SECONDS = 5,
-        LOGS = 4, /* rotated ones */
+        LOGS = 4,          /* rotated ones */
+        TEST_SECONDS = 60, /* nginx may read large files of keys; it asks no name server */
         FILES_MAX = 65536,
+};
+
+#define FRESH "nginx.conf.new"
+
+enum {
+        PATH = SETTINGS_PATH + 32,
 };
 
 int process_spawn(char *const argv[], char *const env[], pid_t *ret)
@@ -72,7 +79,7 @@ static unsigned int most_files(void)
         return (unsigned int)limit.rlim_max;
 }
 
-static char *make_conf(const struct agent *agent)
+static char *make_conf(const struct agent *agent, const struct settings *settings)
 {
         struct nginx_environment environment = { agent->dir, agent->module, geteuid() == 0, most_files() };
         char *text = NULL;
@@ -81,7 +88,7 @@ static char *make_conf(const struct agent *agent)
 
         if (!to)
                 return NULL;
-        nginx_conf_write(to, agent->settings, &environment);
+        nginx_conf_write(to, settings, &environment);
         if (fclose(to) != 0) {
                 free(text);
                 return NULL;
@@ -101,45 +108,51 @@ static int write_file(const char *path, const char *text, struct err *err)
         return 0;
 }
 
-static int test_conf(const struct agent *agent, const char *path, struct err *err)
+static const char *path_in(const struct agent *agent, const char *name, char ret[static PATH])
 {
+        (void)snprintf(ret, PATH, "%s/%s", agent->dir, name);
+        return ret;
+}
+
+/* Writes a configuration where nginx does not look, and starts the nginx that tests it. */
+static int start_test(const struct agent *agent, const char *text, pid_t *ret, struct err *err)
+{
+        char path[PATH];
+        int r = write_file(path_in(agent, FRESH, path), text, err);
+
+        if (r == 0 && (r = spawn_nginx(agent, path, true, ret)) < 0)
+                return err_set(err, r, "starting %s (install nginx)", NGINX);
+        return r;
+}
+
+static int end_test(const struct agent *agent, int status, struct err *err)
+{
+        char fresh[PATH], path[PATH];
+
+        (void)path_in(agent, FRESH, fresh);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                return err_say(err, -EINVAL, "nginx refuses the configuration, for the reason above (%s)", fresh);
+        if (agent->options->is_check || rename(fresh, path_in(agent, "nginx.conf", path)) == 0)
+                return 0;
+        return err_set(err, -errno, "writing %s", path);
+}
+
+/* At the start there is nothing to do but to wait for it. */
+static int install_conf(struct agent *agent, struct err *err)
+{
+        _cleanup_(freep) char *text = make_conf(agent, agent->settings);
         int status = 0, r;
         pid_t pid;
 
-        r = spawn_nginx(agent, path, true, &pid);
-        if (r < 0)
-                return err_set(err, r, "starting %s (install nginx)", NGINX);
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                ;
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                return err_say(err, -EINVAL, "nginx refuses the configuration, for the reason above (%s)", path);
-        return 0;
-}
-
-/* Writes, tests and installs the configuration. *ret_is_new: it differs from the running one. */
-static int install_conf(struct agent *agent, bool *ret_is_new, struct err *err)
-{
-        char fresh[SETTINGS_PATH + 32], path[SETTINGS_PATH + 32];
-        _cleanup_(freep) char *text = make_conf(agent);
-        int r;
-
-        *ret_is_new = false;
         if (!text)
                 return err_set(err, -ENOMEM, "writing nginx's configuration");
-        if (agent->conf && !strcmp(agent->conf, text))
-                return 0;
-        (void)snprintf(fresh, sizeof(fresh), "%s/nginx.conf.new", agent->dir);
-        (void)snprintf(path, sizeof(path), "%s/nginx.conf", agent->dir);
-        if ((r = write_file(fresh, text, err)) < 0 || (r = test_conf(agent, fresh, err)) < 0)
+        if ((r = start_test(agent, text, &pid, err)) < 0)
                 return r;
-        if (agent->options->is_check)
-                return 0;
-        if (rename(fresh, path) < 0)
-                return err_set(err, -errno, "writing %s", path);
-        free(agent->conf);
-        agent->conf = TAKE(text);
-        *ret_is_new = true;
-        return 0;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if ((r = end_test(agent, status, err)) == 0)
+                agent->conf = TAKE(text);
+        return r;
 }
 
 /* ---- one that runs already ----------------------------------------------------------------------------------- */
@@ -214,8 +227,7 @@ static int nginx_start(struct agent *agent, struct err *err)
 
 int process_start(struct agent *agent, struct err *err)
 {
-        bool is_new;
-        int r = install_conf(agent, &is_new, err);
+        int r = install_conf(agent, err);
 
         if (r < 0)
                 return r;
@@ -233,13 +245,32 @@ int process_start(struct agent *agent, struct err *err)
         return 0;
 }
 
-int process_reload(struct agent *agent, struct err *err)
+int process_test(struct agent *agent, const struct settings *settings, struct err *err)
 {
-        bool is_new;
-        int r = install_conf(agent, &is_new, err);
+        _cleanup_(freep) char *text = make_conf(agent, settings);
+        int r;
 
-        if (r < 0 || !is_new)
+        if (!text)
+                return err_set(err, -ENOMEM, "writing nginx's configuration");
+        if (!strcmp(agent->conf, text))
+                return PROCESS_SAME;
+        if ((r = start_test(agent, text, &agent->tester, err)) < 0)
                 return r;
+        agent->test_by = agent->now + TEST_SECONDS * NSEC_PER_SEC;
+        agent->fresh_conf = TAKE(text);
+        return PROCESS_TESTING;
+}
+
+int process_tested(struct agent *agent, int status, struct err *err)
+{
+        _cleanup_(freep) char *text = TAKE(agent->fresh_conf);
+        int r = end_test(agent, status, err);
+
+        agent->tester = 0;
+        if (r < 0)
+                return r;
+        free(agent->conf);
+        agent->conf = TAKE(text);
         agent_log(agent, "nginx is reloaded");
         stop_asking(agent);
         if (agent->nginx)
@@ -315,6 +346,8 @@ void process_tick(struct agent *agent)
                         agent->start_at = agent->now + NSEC_PER_SEC;
                 }
         }
+        if (agent->tester && agent_is_due(agent, agent->test_by))
+                (void)kill(agent->tester, SIGKILL);
         if (agent->now >= agent->log_at) {
                 agent->log_at = agent->now + LOG_SECONDS * NSEC_PER_SEC;
                 rotate_log(agent);

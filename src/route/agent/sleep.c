@@ -27,8 +27,8 @@ static const nsec LIMIT = 60 * NSEC_PER_SEC;
 
 static void call_engine(struct fleet_replica *replica, const char *method, const char *path, agent_done *done)
 {
-        (void)agent_call(replica->agent, method, *replica->numeric ? replica->numeric : replica->address, path,
-                         !strcmp(method, "POST") ? "{}" : NULL, LIMIT, done, replica, &replica->order);
+        (void)agent_call_replica(replica, method, path, !strcmp(method, "POST") ? "{}" : NULL, LIMIT, done,
+                                 &replica->order);
 }
 
 static void run_command(struct fleet_replica *replica, const char *command)

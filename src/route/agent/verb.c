@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "route/agent/agent.h"
 #include "route/agent/inspect.h"
+#include "route/settings/settings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,11 +20,13 @@ enum {
 #define DIR_DEFAULT "/run/sublet/route"
 
 static const char usage[] =
-        "usage: sublet route [--dir DIR] [--tls CERT:KEY] [--check] CONFIG.yaml\n"
+        "usage: sublet route [--dir DIR] [--tls CERT:KEY] [--check] CONFIG.yaml | URL...\n"
         "       sublet route state [--dir DIR] [--json]\n"
         "       sublet route explain ID [--dir DIR | --log FILE]\n"
         "Routes each inference request to the replica that is expected to answer first. Runs nginx with Sublet's\n"
-        "module and keeps the module informed about the replicas. docs/router.md describes the file.\n\n"
+        "module and keeps the module informed about the replicas. docs/router.md describes the file; a URL is the "
+        "address\n"
+        "of a replica, such as http://10.0.0.5:8000.\n\n"
         "\f"
         "  state            print the replicas as the router sees them now\n"
         "  explain ID       print why a request was sent to its replica; ID is its X-Request-Id\n";
@@ -42,6 +45,8 @@ static int parse_options(struct options *options, int argc, char **argv, struct 
                 { "dir", 'd', flag_text, &options->agent.dir, "DIR",
                   "nginx's configuration, log and socket (" DIR_DEFAULT ", or $SUBLET_ROUTE_DIR)", NULL },
                 { "tls", 0, flag_text, &options->agent.tls, "CERT:KEY", "TLS on port 8443 with these files", NULL },
+                { "listen", 0, flag_text, &options->agent.listen, "WHERE",
+                  "where clients connect: PORT, ADDRESS:PORT or unix:/PATH (8080, or as the file says)", NULL },
                 { "check", 0, flag_is, &options->agent.is_check, NULL,
                   "check the file and nginx's configuration, start nothing", NULL },
                 { "settings", 0, flag_is, &options->wants_settings, NULL, "print the keys of the file", NULL },
@@ -75,12 +80,17 @@ static int run_command_line(struct options *options, int argc, char **argv, stru
                 return (r = need(n, 2, err)) < 0 ?
                                r :
                                route_explain(options->agent.dir, options->log, argv[options->operand + 1], err);
-        if ((r = need(n, 1, err)) < 0)
+        if (route_is_url(first)) {
+                options->agent.urls = argv + options->operand;
+                options->agent.n_urls = (size_t)n;
+        } else if ((r = need(n, 1, err)) < 0) {
                 return r;
-        options->agent.config = first;
+        } else {
+                options->agent.config = first;
+        }
         r = agent_run(&options->agent, err);
         if (r == 0 && options->agent.is_check)
-                (void)printf("%s: ok\n", first);
+                (void)printf("%s: ok\n", options->agent.config ? first : "the command line");
         return r;
 }
 

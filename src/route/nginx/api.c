@@ -48,20 +48,21 @@ static json_t *replica_json(const struct pool *pool, int i)
         if (!pool_read(pool, i, &config))
                 return NULL;
         is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
-        return json_pack(
-                "{ss ss so ss sI si si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
-                config.address, "models", models_json(&config), "state",
-                is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate, "share",
-                (int)config.share, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens, "kv_permille",
-                (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms, "hold",
-                config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
-                (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
-                rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
-                "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
-                "failures", (int)r->failures, "down_for",
-                is_tripped                ? "failures" :
-                config.state == PICK_DOWN ? "agent" :
-                                            "");
+        return json_pack("{ss ss so ss sI si si si si si si sb sb ss sI sI sf sf sI sI sI sI si ss}", "name",
+                         config.name, "address", config.address, "models", models_json(&config), "state",
+                         is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate, "share",
+                         (int)config.share, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens,
+                         "kv_permille", (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms",
+                         (int)config.wake_ms, "hold", config.hold, "tls", config.is_tls, "server_name",
+                         config.server_name, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                         (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now),
+                         "rate_now", rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent",
+                         (json_int_t)r->sent, "failed", (json_int_t)r->failed, "cached_blocks",
+                         (json_int_t)index_count(pool->index, (unsigned int)i), "failures", (int)r->failures,
+                         "down_for",
+                         is_tripped                ? "failures" :
+                         config.state == PICK_DOWN ? "agent" :
+                                                     "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -126,6 +127,22 @@ static const char *set_numbers(json_t *body, struct pool_config *config)
                 return "'hold' is true or false";
         if (hold)
                 config->hold = json_is_true(hold);
+        return NULL;
+}
+
+static const char *set_tls(json_t *body, struct pool_config *config)
+{
+        json_t *is_tls = json_object_get(body, "tls"), *name = json_object_get(body, "server_name");
+        const char *text = json_string_value(name);
+
+        if (is_tls && !json_is_boolean(is_tls))
+                return "'tls' is true or false";
+        if (name && (!text || ngx_strlen(text) >= POOL_ADDRESS))
+                return "'server_name' has at most 127 bytes";
+        if (is_tls)
+                config->is_tls = json_is_true(is_tls);
+        if (text)
+                (void)ngx_cpystrn((u_char *)config->server_name, (u_char *)text, POOL_ADDRESS);
         return NULL;
 }
 
@@ -195,6 +212,7 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
         (void)ngx_cpystrn((u_char *)config.name, (u_char *)name, POOL_NAME);
         why = set_address(r, json_object_get(body, "address"), &config);
         why = why ? why : set_numbers(body, &config);
+        why = why ? why : set_tls(body, &config);
         why = why ? why : set_models(json_object_get(body, "models"), &config);
         why = why ? why : set_state(json_object_get(body, "state"), &config);
         if (why)

@@ -80,6 +80,41 @@ static int keep_model(sublet_ctx_t *ctx, const char *name, size_t size)
         return 1;
 }
 
+/* Over a part of the body, in memory or in its file. 0: that failed. */
+static int overwrite(ngx_http_request_t *r, uint64_t at, const char *text, size_t size)
+{
+        for (ngx_chain_t *l = r->request_body->bufs; l && size; l = l->next) {
+                uint64_t length = (uint64_t)ngx_buf_size(l->buf);
+                size_t n = at < length ? (size_t)ngx_min((uint64_t)size, length - at) : 0;
+
+                if (n && l->buf->in_file) {
+                        if (pwrite(l->buf->file->fd, text, n, l->buf->file_pos + (off_t)at) != (ssize_t)n)
+                                return 0;
+                } else if (n) {
+                        ngx_memcpy(l->buf->pos + at, text, n);
+                }
+                at = n ? 0 : at - length;
+                text += n;
+                size -= n;
+        }
+        return !size;
+}
+
+/* What a client may not say does not reach the engine either: in place of the number come a zero and blanks. */
+static int strip_priority(sublet_ctx_t *ctx)
+{
+        char text[SCAN_NUMBER];
+
+        if (ctx->may_priority || !scan.n_priorities)
+                return 1;
+        ngx_memset(text, ' ', sizeof(text));
+        text[0] = '0';
+        if (scan.n_priorities == 1 && overwrite(ctx->request, scan.priority_at, text, scan.n_priority))
+                return 1;
+        (void)ngx_cpystrn((u_char *)ctx->detail, (u_char *)"'priority' is there twice.", sizeof(ctx->detail));
+        return sublet_turn_away(ctx, POOL_BAD, "invalid_value");
+}
+
 static int keep_scan(sublet_ctx_t *ctx)
 {
         const struct scan_word *session = scan.session.size ? &scan.session : &scan.user;
@@ -112,6 +147,8 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
                         hints_deadline(h->value.data, h->value.len, ctx->item.deadline - ctx->item.arrived, &span);
                 if (ctx->has_deadline)
                         ctx->item.deadline = ctx->item.arrived + span;
+                if (ctx->may_priority) /* the sooner it is due, the sooner it goes */
+                        ctx->item.due = ctx->item.deadline;
         } else if (HEADER_IS(h, "X-Sublet-Priority") && ctx->may_priority) {
                 (void)hints_priority(h->value.data, h->value.len, &ctx->item.priority);
         }
@@ -130,11 +167,27 @@ static void read_headers(sublet_ctx_t *ctx)
                 }
 }
 
+/* Engines do not unpack bodies either. */
+static int is_compressed(ngx_http_request_t *r)
+{
+        for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next)
+                for (ngx_uint_t i = 0; i < part->nelts; i++) {
+                        ngx_table_elt_t *h = &((ngx_table_elt_t *)part->elts)[i];
+
+                        if (HEADER_IS(h, "Content-Encoding"))
+                                return h->value.len != 8 ||
+                                       ngx_strncasecmp(h->value.data, (u_char *)"identity", 8) != 0;
+                }
+        return 0;
+}
+
 /* What is wrong with it: the field, or where. */
 static int refuse_json(sublet_ctx_t *ctx, int error)
 {
         u_char *to = (u_char *)ctx->detail, *end = to + sizeof(ctx->detail) - 1;
 
+        if (is_compressed(ctx->request))
+                return sublet_turn_away(ctx, POOL_BAD, "compressed_body");
         if (error == SCAN_E_TYPE)
                 to = ngx_slprintf(to, end, "'%*s' has a value of the wrong type.", (size_t)scan.n_key, scan.key);
         else if (error == SCAN_E_JSON)
@@ -153,7 +206,7 @@ static int read_json(sublet_ctx_t *ctx)
 
         if (r != SCAN_OK)
                 return refuse_json(ctx, r);
-        if (!keep_model(ctx, scan.model.text, scan.model.size))
+        if (!strip_priority(ctx) || !keep_model(ctx, scan.model.text, scan.model.size))
                 return 0;
         return keep_scan(ctx) ? 1 : sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
 }
@@ -231,7 +284,7 @@ static int read_body(sublet_ctx_t *ctx)
 {
         enum endpoint_body body = ctx->endpoint->body;
 
-        if (is_form(ctx->request) && body != ENDPOINT_NONE && body != ENDPOINT_SOCKET)
+        if (is_form(ctx->request) && (body == ENDPOINT_FORM || body == ENDPOINT_ANY))
                 return read_form(ctx);
         if (body == ENDPOINT_JSON || body == ENDPOINT_FORM)
                 return read_json(ctx);

@@ -293,7 +293,7 @@ ngx_int_t sublet_hold_again(sublet_ctx_t *ctx)
         nsec hold = (nsec)ctx->pool->settings.hold_ms * NSEC_PER_MSEC, until = clock_now() + hold;
 
         if (!ctx->has_deadline && ctx->answer != ANSWER_BUSY && until > ctx->item.deadline)
-                ctx->item.deadline = until;
+                ctx->item.deadline = ctx->item.due = until;
         count_held(ctx);
         if (!sublet_may_hold(ctx)) {
                 sublet_unpark(ctx);

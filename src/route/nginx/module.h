@@ -62,6 +62,7 @@ typedef struct {
         socklen_t socklen;
         ngx_str_t peer, model;
         char replica[POOL_NAME]; /* the last it was sent to */
+        char server_name[POOL_ADDRESS];
         ngx_event_t deadline, resume, waiting;
         ngx_int_t (*inner_header)(ngx_http_request_t *r); /* of the proxy module */
         ngx_int_t (*inner_reinit)(ngx_http_request_t *r);
@@ -86,6 +87,7 @@ typedef struct {
         unsigned is_waiting : 1;   /* as a peer of nginx's upstream */
         unsigned is_nobody : 1;    /* held because nobody is up */
         unsigned is_stored : 1;    /* it names what one replica has stored */
+        unsigned is_tls : 1;       /* that replica is reached by TLS */
         unsigned may_priority : 1; /* its key may say how urgent it is */
 } sublet_ctx_t;
 

@@ -108,6 +108,8 @@ static int copy_replica(sublet_ctx_t *ctx, int at)
         ctx->sockaddr = config.sockaddr;
         ctx->socklen = config.socklen;
         ngx_memcpy(ctx->replica, config.name, sizeof(ctx->replica));
+        ngx_memcpy(ctx->server_name, config.server_name, sizeof(ctx->server_name));
+        ctx->is_tls = config.is_tls;
         ctx->peer.len = ngx_strlen(config.address);
         ctx->peer.data = ngx_pnalloc(ctx->request->pool, ctx->peer.len);
         if (!ctx->peer.data)
@@ -246,7 +248,7 @@ static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
         ctx->pool = pool;
         ctx->at = ctx->woken = ctx->query.wanted = -1;
         ctx->arrived = ctx->item.arrived = clock_now();
-        ctx->item.deadline = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
+        ctx->item.deadline = ctx->item.due = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
         ctx->deadline = (ngx_event_t){ .handler = sublet_on_deadline, .data = ctx, .log = r->connection->log };
         ctx->resume = (ngx_event_t){ .handler = sublet_on_resume, .data = ctx, .log = r->connection->log };
         ctx->waiting = (ngx_event_t){ .handler = sublet_on_waiting, .data = ctx, .log = r->connection->log };

@@ -61,6 +61,7 @@ static ngx_int_t wait_as_peer(ngx_peer_connection_t *pc, sublet_ctx_t *ctx)
         c->write->handler = c->read->handler = NULL; /* nginx sets its own */
         c->log_error = pc->log_error;
         ctx->is_waiting = 1;
+        ctx->request->upstream->ssl = 0;
         pc->connection = c;
         pc->cached = 0;
         pc->sockaddr = (struct sockaddr *)&ctx->sockaddr;
@@ -97,6 +98,12 @@ static ngx_int_t get_peer(ngx_peer_connection_t *pc, void *data)
                 if (ctx->rc != NGX_DECLINED)
                         return NGX_BUSY;
         }
+        if (ctx->is_tls && !ctx->request->upstream->conf->ssl) {
+                ngx_log_error(NGX_LOG_ERR, pc->log, 0, "replica %s wants TLS: proxy_pass is not https://",
+                              ctx->replica);
+                return NGX_ERROR;
+        }
+        ctx->request->upstream->ssl = ctx->is_tls;
         ctx->n_tries++;
         ctx->answer = ANSWER_NONE;
         ctx->is_bought = 0;

@@ -108,6 +108,17 @@ static ngx_int_t upgrade_get(ngx_http_request_t *r, ngx_http_variable_value_t *v
         return data ? text_get(v, (const u_char *)"upgrade", 7) : text_get(v, h->value.data, h->value.len);
 }
 
+/* For proxy_ssl_name; another one for each try. */
+static ngx_int_t server_name_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+
+        (void)data;
+        (void)text_get(v, (u_char *)(ctx ? ctx->server_name : ""), ctx ? ngx_strlen(ctx->server_name) : 0);
+        v->no_cacheable = 1;
+        return NGX_OK;
+}
+
 static const struct {
         ngx_str_t name;
         ngx_http_get_variable_pt get;
@@ -115,6 +126,7 @@ static const struct {
 } PLAIN[] = {
         { ngx_string("sublet_key"), key_get, 0 },
         { ngx_string("sublet_upgrade"), upgrade_get, 0 },
+        { ngx_string("sublet_server_name"), server_name_get, 0 },
         { ngx_string("sublet_connection"), upgrade_get, 1 },
 };
 

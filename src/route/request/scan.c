@@ -171,6 +171,11 @@ static int number_done(struct scan *scan)
                 return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
         if (!whole_number(scan->number, &whole))
                 return scan_fail(scan, SCAN_E_TYPE);
+        if (scan->action == PRIORITY) {
+                scan->priority_at = scan->at - scan->n_number;
+                scan->n_priority = scan->n_number;
+                scan->n_priorities++;
+        }
         *(scan->action == PRIORITY ? &scan->priority : scan->action == MAXIMUM ? &scan->max_tokens : &scan->n) = whole;
         return SCAN_OK;
 }

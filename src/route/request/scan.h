@@ -29,6 +29,7 @@ enum {
         SCAN_WORD = 256,
         SCAN_KEY = 32,
         SCAN_PIECE = 256,
+        SCAN_NUMBER = 32,
 };
 
 struct scan_word {
@@ -40,8 +41,10 @@ struct scan {
         /* The result. */
         struct scan_word model, session, user, salt;
         bool has_model, is_stream, has_prompt;
-        bool has_link;    /* it goes on with something that one replica has stored */
-        int64_t priority; /* as engines mean it: the lower goes first */
+        bool has_link;                     /* it goes on with something that one replica has stored */
+        int64_t priority;                  /* as engines mean it: the lower goes first */
+        uint64_t priority_at;              /* where the digits of the last one stand in the body */
+        uint32_t n_priority, n_priorities; /* how many digits; how often the key is there */
         int64_t max_tokens, n;
         uint32_t n_media;
         uint64_t at; /* bytes read; on failure where it stopped */
@@ -54,7 +57,7 @@ struct scan {
         unsigned char context;           /* of the next value */
         char key[SCAN_KEY];
         uint32_t n_key;
-        char number[32];
+        char number[SCAN_NUMBER];
         uint32_t n_number;
         uint32_t unicode, surrogate;
         struct scan_word *word;

@@ -131,6 +131,9 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
                 for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                         gpu_switch_cost(&machine->gpus[i], (nsec)value * NSEC_PER_USEC);
                 return;
+        case FAULT_next_client:
+                machine->handles.n_made = (uint32_t)value - 1;
+                return;
         case FAULT_real_time:
                 for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                         gpu_ramp(&machine->gpus[i], value ? RAMP : 0);
@@ -138,6 +141,11 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_records_ring:
         case FAULT_slow_control:
         case FAULT_oom_at:
+        case FAULT_no_size:
+        case FAULT_own_group:
+        case FAULT_own_channel:
+        case FAULT_own_space:
+        case FAULT_own_client:
                 break;
         }
         machine->faults = *faults;

@@ -226,6 +226,48 @@ said() {
         [ "$(code "$(chat hi 1)")" = 200 ]
 }
 
+@test "replicas may be named on the command line, without a file" {
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        "$build/tests/fakes/replica" --model m --instant --listen "127.0.0.1:$port" 3>&- &
+        pids+=($!)
+        module="$build/src/route/nginx/ngx_http_sublet_module.so"
+        run -0 "$sublet" route --check --dir "$dir/run" --module "$module" --listen "unix:$dir/http" "http://127.0.0.1:$port/v1"
+        [[ $output == 'the command line: ok' ]]
+        run -2 "$sublet" route --dir "$dir/run" "http://127.0.0.1:$port" config.yaml
+        [[ $output == *'config.yaml: expected the base URL of a replica'* ]]
+        "$sublet" route --dir "$dir/run" --module "$module" --listen "unix:$dir/http" "http://127.0.0.1:$port" \
+                >> "$dir/said" 2>&1 3>&- &
+        agent=$!
+        until_ is up state "127.0.0.1:$port"
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        kill -HUP "$agent" # there is no file to read again
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        kill -0 "$agent"
+}
+
+@test "while nginx tests a configuration, replicas are probed as always; what changed meanwhile comes after it" {
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        # the test of this one hangs: nginx waits for somebody to write its certificate
+        mkfifo "$dir/slow.pem"
+        configure "certificate: $dir/slow.pem" "certificate_key: $dir/slow.pem" "tls_listen: unix:$dir/tls"
+        until_ pgrep -f "nginx.*$dir/run.*nginx.conf.new"
+        kill -STOP "${pid_of[a]}"
+        until_ is down state a
+        kill -CONT "${pid_of[a]}"
+        until_ is up state a
+        replica b --instant
+        listed b
+        configure
+        sleep 0.6 # the agent has seen that the file is another
+        : > "$dir/slow.pem" # no certificate: nginx refuses it
+        until_ is up state b
+        said 'going on as before'
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start
@@ -563,10 +605,10 @@ replica_tcp() {
         configure
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
         [[ $output == *"config.yaml:$(grep -n 'hold: 5' "$dir/config.yaml" | cut -d: -f1): replicas, number 1: hold: expected true"* ]]
-        echo "- {name: a, address: 'https://engine:443'}" > "$dir/replicas"
+        echo "- {name: a, address: 'https://10.0.0.5:443'}" > "$dir/replicas"
         configure
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
-        [[ $output == *"replica 'a': there is no TLS to replicas"* ]]
+        [[ $output == *"replica 'a': its address is not a name: give the server_name"* ]]
 }
 
 @test "a port that another process has is named, by --check and at the start" {

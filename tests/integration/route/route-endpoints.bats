@@ -93,6 +93,26 @@ json='Content-Type: application/json'
         got 404 '.type == "error" and .error.code == "model_not_found"'
 }
 
+@test "a priority in a body reaches the engine only from keys that may say one" {
+        start 'keys:' '- {name: team, key: sk-team-12345678}' '- {name: fast, key: sk-fast-12345678, priority: true}'
+        for body in '{"model":"m","priority":-100,"user":"u"}' '{"prior\u0069ty": -1.2e2 ,"model":"m","user":"u"}' \
+                "{\"messages\":[{\"role\":\"user\",\"content\":\"$(long 200000)\"}],\"model\":\"m\",\"user\":\"u\",\"priority\":7}"; do
+                printf '%s' "$body" > "$dir/body"
+                run call /v1/chat/completions -H "$json" --data-binary "@$dir/body" -H 'Authorization: Bearer sk-team-12345678'
+                got 200 ".fields == {model: \"m\", priority: 0, user: \"u\"} and .size == ${#body}"
+                run call /v1/chat/completions -H "$json" --data-binary "@$dir/body" -H 'Authorization: Bearer sk-fast-12345678'
+                got 200 '.fields.priority != 0'
+        done
+        run call /v1/chat/completions -H "$json" -d '{"model":"m","priority":-1,"priority":0}' -H 'Authorization: Bearer sk-team-12345678'
+        got 400 '.error.message | test("twice")'
+        run call /v1/chat/completions -H "$json" -d '{"model":"m","priority":null}' -H 'Authorization: Bearer sk-team-12345678'
+        got 200 '.fields.priority == null'
+        # a form is no JSON body, whatever it says
+        run call /v1/chat/completions -H 'Content-Type: multipart/form-data; boundary=x' \
+                -d '{"model":"m","priority":-1}' -H 'Authorization: Bearer sk-team-12345678'
+        got 200 '.fields.priority == 0'
+}
+
 @test "a multipart body has its model in a part, wherever that is" {
         start
         head -c 100000 /dev/urandom > "$dir/sound"

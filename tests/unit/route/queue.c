@@ -5,9 +5,11 @@
 
 static struct queue_item item(int64_t arrived, int32_t priority, uint32_t cached)
 {
-        return (struct queue_item){
-                .arrived = arrived, .deadline = arrived + 100, .priority = priority, .cached_permille = cached
-        };
+        return (struct queue_item){ .arrived = arrived,
+                                    .deadline = arrived + 100,
+                                    .due = arrived + 100,
+                                    .priority = priority,
+                                    .cached_permille = cached };
 }
 
 static void priority_goes_before_everything(void **state)
@@ -43,6 +45,17 @@ static void nobody_starves_behind_better_cached_ones(void **state)
         (void)state;
         assert_false(queue_before(&cold, &cached, 50));
         assert_true(queue_before(&cold, &cached, 51));
+}
+
+static void what_is_refused_early_is_not_therefore_sent_early(void **state)
+{
+        struct queue_item hasty = item(10, 0, 0), patient = item(0, 0, 0);
+
+        (void)state;
+        hasty.deadline = 20;
+        assert_true(queue_before(&patient, &hasty, 19));
+        hasty.due = 20;
+        assert_true(queue_before(&hasty, &patient, 19));
 }
 
 static void the_order_is_strict(void **state)
@@ -91,6 +104,7 @@ int main(void)
                 cmocka_unit_test(the_better_cached_goes_first),
                 cmocka_unit_test(a_little_more_cached_is_not_worth_an_age),
                 cmocka_unit_test(nobody_starves_behind_better_cached_ones),
+                cmocka_unit_test(what_is_refused_early_is_not_therefore_sent_early),
                 cmocka_unit_test(the_order_is_strict),
                 cmocka_unit_test(a_full_queue_refuses_but_for_a_higher_priority),
                 cmocka_unit_test(retry_after_is_the_work_before_it_within_bounds),

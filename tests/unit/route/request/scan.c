@@ -43,6 +43,8 @@ static void what_the_router_needs_is_found(void **state)
         assert_string_equal(scan.session.text, "s");
         assert_true(scan.is_stream && scan.has_model && scan.has_prompt);
         assert_int_equal(scan.priority, -3);
+        assert_int_equal(scan.n_priorities, 1);
+        assert_int_equal(scan.n_priority, 2);
         assert_int_equal(scan.max_tokens, 77);
         assert_int_equal(scan.n, 2);
         assert_int_equal(prefix.size, 8); /* "user" and "hi", each with its end */
