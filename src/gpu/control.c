@@ -16,14 +16,21 @@
 enum {
         SIZE = 536,
         COUNT_AT = 4,
+        ONLY_SCHED_AT = 8,
         CLIENTS_AT = 24,
         CHANNELS_AT = 280,
         STATUS_INVALID_OBJECT = 0x31,
 };
 
-static int64_t disable_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled)
+enum change {
+        ENABLE,
+        DISABLE,
+        RETIRE,
+};
+
+static int64_t disable_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change)
 {
-        uint8_t params[SIZE] = { is_disabled };
+        uint8_t params[SIZE] = { change != ENABLE, [ONLY_SCHED_AT] = change == RETIRE };
 
         rm_put32(params, SIZE, COUNT_AT, (uint32_t)n);
         for (size_t i = 0; i < n; i++) {
@@ -42,10 +49,10 @@ static bool is_gone(int64_t status)
                status == STATUS_INVALID_OBJECT;
 }
 
-static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
+static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
                         uint32_t *ret_status)
 {
-        int64_t status = disable_set(client, channels, n, is_disabled);
+        int64_t status = disable_set(client, channels, n, change);
         int first, second;
 
         if (status < 0 || status == GPU_STATUS_IS_LOST)
@@ -59,25 +66,36 @@ static int disable_some(struct gpu_client *client, const struct gpu_channel *cha
                         *ret_status = (uint32_t)status;
                 return -EIO;
         }
-        first = disable_some(client, channels, n / 2, is_disabled, ret_status);
+        first = disable_some(client, channels, n / 2, change, ret_status);
         if (first == -ENODEV)
                 return first;
-        second = disable_some(client, channels + n / 2, n - n / 2, is_disabled, ret_status);
+        second = disable_some(client, channels + n / 2, n - n / 2, change, ret_status);
         return first < 0 ? first : second;
 }
 
-int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
-                     uint32_t *ret_status)
+static int disable_all(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
+                       uint32_t *ret_status)
 {
         int r = 0, one;
 
         for (size_t i = 0; i < n; i += GPU_CHANNELS_PER_CALL) {
                 size_t some = n - i < GPU_CHANNELS_PER_CALL ? n - i : GPU_CHANNELS_PER_CALL;
 
-                one = disable_some(client, channels + i, some, is_disabled, ret_status);
+                one = disable_some(client, channels + i, some, change, ret_status);
                 if (one == -ENODEV)
                         return one;
                 r = one < 0 ? one : r;
         }
         return r;
+}
+
+int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
+                     uint32_t *ret_status)
+{
+        return disable_all(client, channels, n, is_disabled ? DISABLE : ENABLE, ret_status);
+}
+
+int gpu_channels_retire(struct gpu_client *client, const struct gpu_channel *channels, size_t n, uint32_t *ret_status)
+{
+        return disable_all(client, channels, n, RETIRE, ret_status);
 }

@@ -39,8 +39,8 @@ enum {
 
 /* The channels of a tenant on this device, as its control block has them. */
 struct sched_channels {
-        struct gpu_channel *list; /* on any engine: all of them are switched */
-        size_t n;
+        struct gpu_channel *list;          /* on any engine: all of them are switched */
+        size_t n, n_compute;               /* which are first */
         unsigned int n_groups;             /* compute groups */
         uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
@@ -71,6 +71,7 @@ struct sched_entity {
         struct turns_order order; /* in force */
         nsec off_since;           /* when it was disabled; 0: it is enabled */
         bool is_disabled;         /* by the latest call that succeeded */
+        bool is_retired;          /* disabled so that what ran might end */
         bool must_kick;
         nsec kicked_at, kick_after;
         bool is_in_call; /* a call that switches it is under way */

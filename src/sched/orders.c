@@ -14,18 +14,19 @@
 /* ---- a call ---------------------------------------------------------------------------------- */
 
 /* 0; -ENODEV; -EIO. */
-static int make_call(struct sched *sched, const struct gpu_channel *list, size_t n, bool is_disabled, uint64_t tenant,
-                     uint32_t *ret_status)
+static int make_call(struct sched *sched, const struct gpu_channel *list, size_t n, enum trace_call call,
+                     uint64_t tenant, uint32_t *ret_status)
 {
-        struct trace_span span = { .kind = TRACE_CALL,
-                                   .tenant = tenant,
-                                   .detail = is_disabled ? TRACE_CALL_DISABLE : TRACE_CALL_ENABLE };
+        struct trace_span span = { .kind = TRACE_CALL, .tenant = tenant, .detail = call };
         int r;
 
         if (!n)
                 return 0;
         span.from = clock_now();
-        r = gpu_channels_set(sched->client, list, n, is_disabled, ret_status);
+        if (call == TRACE_CALL_RETIRE)
+                r = gpu_channels_retire(sched->client, list, n, ret_status);
+        else
+                r = gpu_channels_set(sched->client, list, n, call == TRACE_CALL_DISABLE, ret_status);
         span.until = clock_now();
         trace_put(sched->trace, &span);
         {
@@ -33,6 +34,11 @@ static int make_call(struct sched *sched, const struct gpu_channel *list, size_t
                 sched->state.n_calls++;
         }
         return r;
+}
+
+static enum trace_call call_of(bool is_disabled)
+{
+        return is_disabled ? TRACE_CALL_DISABLE : TRACE_CALL_ENABLE;
 }
 
 static bool list_add(struct sched *sched, size_t n, const struct gpu_channel *channels, size_t n_more)
@@ -110,7 +116,7 @@ static int switch_each(struct sched *sched, bool is_disabled)
                                 return r;
                         id = tenant->id;
                 }
-                r = make_call(sched, sched->list, n, is_disabled, id, &status);
+                r = make_call(sched, sched->list, n, call_of(is_disabled), id, &status);
                 if (r == -ENODEV)
                         return r;
                 {
@@ -140,15 +146,63 @@ static void switch_all_succeeded(struct sched *sched, bool is_disabled)
 
 /* ---- which tenants are switched ---------------------------------------------------------------- */
 
-/* Writes the control block first, then reads its channels. */
+/* Writes the control block first, then reads its channels. Those that have been retired are off already. */
 static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *tenant, bool is_disabled)
 {
+        size_t skip;
+
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
-        if (!list_add(sched, n, tenant->channels.list, tenant->channels.n))
+        skip = is_disabled && tenant->is_retired && tenant->order.is_gentle ? tenant->channels.n_compute : 0;
+        if (!list_add(sched, n, tenant->channels.list + skip, tenant->channels.n - skip))
                 return n; /* no memory: tried again in the next pass */
         tenant->is_in_call = true;
-        return n + tenant->channels.n;
+        tenant->is_retired = skip != 0;
+        return n + tenant->channels.n - skip;
+}
+
+static size_t list_retiring(struct sched *sched, nsec now)
+{
+        LOCKED(&sched->lock);
+        size_t n = 0;
+
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                struct sched_entity *tenant = sched->tenants[i];
+
+                if (!tenant->order.is_disabled || !tenant->order.is_gentle || tenant->is_disabled ||
+                    now < tenant->retry_at)
+                        continue;
+                tenant->device->is_disabled = true;
+                tenant->is_retired = false;
+                tally_channels(sched, tenant);
+                if (!list_add(sched, n, tenant->channels.list, tenant->channels.n_compute))
+                        continue;
+                n += tenant->channels.n_compute;
+                tenant->is_retired = true;
+        }
+        return n;
+}
+
+static void retire_failed(struct sched *sched)
+{
+        LOCKED(&sched->lock);
+
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (!sched->tenants[i]->is_disabled)
+                        sched->tenants[i]->is_retired = false;
+}
+
+/* The compute channels of those that may end what they do. Their other channels are disabled after that, as all are of
+ * those for which it fails. */
+static bool retire_all(struct sched *sched, nsec now)
+{
+        size_t n = list_retiring(sched, now);
+        uint32_t status;
+        int r = make_call(sched, sched->list, n, TRACE_CALL_RETIRE, 0, &status);
+
+        if (r < 0)
+                retire_failed(sched);
+        return r != -ENODEV;
 }
 
 /* Tenants that were removed while they were disabled. */
@@ -165,6 +219,14 @@ static size_t list_removed(struct sched *sched, size_t n)
         return n;
 }
 
+/* Also one that had been retired, and now must not run at all. */
+static bool is_to_switch(const struct sched_entity *tenant)
+{
+        if (tenant->is_disabled != tenant->order.is_disabled)
+                return true;
+        return tenant->is_disabled && tenant->is_retired && !tenant->order.is_gentle;
+}
+
 static size_t list_tenants(struct sched *sched, bool is_disabled, nsec now)
 {
         LOCKED(&sched->lock);
@@ -173,8 +235,7 @@ static size_t list_tenants(struct sched *sched, bool is_disabled, nsec now)
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
 
-                if (tenant->order.is_disabled == is_disabled && tenant->is_disabled != is_disabled &&
-                    now >= tenant->retry_at)
+                if (tenant->order.is_disabled == is_disabled && is_to_switch(tenant) && now >= tenant->retry_at)
                         n = list_tenant(sched, n, tenant, is_disabled);
         }
         return n;
@@ -184,7 +245,7 @@ static bool switch_all(struct sched *sched, bool is_disabled, nsec now)
 {
         size_t n = list_tenants(sched, is_disabled, now);
         uint32_t status = 0;
-        int r = make_call(sched, sched->list, n, is_disabled, 0, &status);
+        int r = make_call(sched, sched->list, n, call_of(is_disabled), 0, &status);
 
         if (r == -EIO)
                 r = switch_each(sched, is_disabled);
@@ -243,7 +304,7 @@ static bool kick_resident(struct sched *sched, nsec now)
                 tenant->is_disabled = true; /* and its order says enabled */
                 tenant->off_since = now;
         }
-        r = make_call(sched, sched->list, n, true, 0, &status);
+        r = make_call(sched, sched->list, n, TRACE_CALL_DISABLE, 0, &status);
         return r != -ENODEV && switch_all(sched, false, now);
 }
 
@@ -266,7 +327,8 @@ static void slices_write(struct sched *sched)
 bool orders_apply(struct sched *sched, nsec now)
 {
         slices_write(sched);
-        return switch_all(sched, false, now) && switch_all(sched, true, now) && kick_resident(sched, now);
+        return switch_all(sched, false, now) && retire_all(sched, now) && switch_all(sched, true, now) &&
+               kick_resident(sched, now);
 }
 
 void orders_end(struct sched *sched)

@@ -224,6 +224,7 @@ static void channels_learn(struct sched *sched, struct sched_entity *tenant, con
         tenant->channels.n_groups = 0;
         tally_forget(sched, tenant);
         channels_list(sched, tenant, rows, n, true); /* a long list takes several calls */
+        tenant->channels.n_compute = tenant->channels.n;
         channels_list(sched, tenant, rows, n, false);
 }
 

@@ -96,7 +96,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
 
         if (device->is_reenabled && !tenant->was_reenabled &&
             tenant->is_disabled) { /* its shim took the daemon for dead */
-                tenant->is_disabled = false;
+                tenant->is_disabled = tenant->is_retired = false;
                 tenant->off_since = 0;
         }
         tenant->was_reenabled = device->is_reenabled;

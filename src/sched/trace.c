@@ -97,7 +97,7 @@ size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *span
 
 const char *trace_call_name(enum trace_call call)
 {
-        static const char *const names[TRACE_N_CALLS] = { "let on", "keep off", "flush" };
+        static const char *const names[TRACE_N_CALLS] = { "let on", "keep off", "flush", "let end" };
 
         return call < TRACE_N_CALLS ? names[call] : "?";
 }

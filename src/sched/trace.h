@@ -37,6 +37,7 @@ enum trace_call {
         TRACE_CALL_ENABLE,
         TRACE_CALL_DISABLE,
         TRACE_CALL_FLUSH,
+        TRACE_CALL_RETIRE, /* disable, without preemption */
         TRACE_N_CALLS,
 };
 
@@ -57,4 +58,4 @@ uint64_t trace_seek(struct trace *trace, nsec since);
 /* Copies the next spans, at most n_room; *cursor advances, also past what has been overwritten. 0: no more yet. */
 size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *spans, size_t n_room);
 
-const char *trace_call_name(enum trace_call call); /* "let on", "keep off", "flush" */
+const char *trace_call_name(enum trace_call call); /* "let on", "keep off", "flush", "let end" */

@@ -30,6 +30,8 @@ static nsec own_slice(const struct entity *entity)
 {
         if (entity->n_groups > 1)
                 return SLICE_SHARED;
+        if (entity->is_time_sliced && entity->has_step && entity->may_wait < INT64_MAX)
+                return nsec_max(entity->step_slice, SLICE_TIME_SLICED); /* it drains sooner, and is not cut in two */
         return entity->is_time_sliced ? SLICE_TIME_SLICED : SLICE_ALWAYS_ON;
 }
 

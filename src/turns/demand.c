@@ -12,6 +12,9 @@
  *          two switches, so there must be a reason: no launch was seen for GAP; or, where launches cannot be seen, the
  *          end of a turn is near. The pauses between probes grow as long as the holder is found busy.
  *
+ *      D4  Short rounds have no time for a probe. There a holder whose steps are known to be shorter than GAP, and that
+ *          has not launched for that long, is idle.
+ *
  * Of an entity in a gang only D1 is asked here, and gangs.c does the rest.
  *
  * Gaps shorter than GAP are never lent: that costs more than it gives (docs/time.md).
@@ -154,6 +157,19 @@ static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
         return false;
 }
 
+/* D4 */
+static bool is_idle_in_short_round(struct turns *turns, const struct turns_tenant *tenant)
+{
+        const struct entity *entity = &turns->entities[turns->holder];
+        nsec since = nsec_max(nsec_max(tenant->launched_at, tenant->started_at), turns->hold_from);
+
+        if (!is_short_round(turns) || !entity->has_step || 2 * entity->half_step > GAP - NSEC_PER_MSEC ||
+            tenant->work != TURNS_WORK_NONE || turns->now - turns->metered_until > LATE)
+                return false;
+        wake_at(turns, since + GAP);
+        return turns->now - since >= GAP;
+}
+
 static void probe_begin(struct turns *turns, const struct turns_tenant *tenant)
 {
         const struct entity *entity = &turns->entities[turns->holder];
@@ -241,6 +257,10 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
                 return;
         }
         if (!was_switched_to(turns, view)) {
+                time_slice_end(turns, turns->holder);
+                return;
+        }
+        if (is_idle_in_short_round(turns, &view->tenants[turns->holder])) {
                 time_slice_end(turns, turns->holder);
                 return;
         }

@@ -25,6 +25,8 @@ static struct entity entity_new(const struct turns *turns, const struct turns_te
                 .used = tenant->used,
                 .n_starts = tenant->n_starts,
                 .started_at = tenant->started_at,
+                .beside = tenant->used,
+                .n_beside = tenant->n_starts,
                 .is_new = true,
                 .is_enabled = true,
                 .n_groups = 1,
@@ -60,6 +62,8 @@ static void entities_renumber(struct turns *turns, const int *where)
                 turns->holder = where[turns->holder];
         if (turns->latest != NOBODY)
                 turns->latest = where[turns->latest];
+        if (turns->given_by != NOBODY)
+                turns->given_by = where[turns->given_by];
         for (unsigned int i = 0; i < turns->n_holds; i++)
                 turns->holds[n++] = (struct hold){
                         .from = turns->holds[i].from,

@@ -36,6 +36,7 @@ enum {
 #define SLICE_TINY (50 * NSEC_PER_USEC)         /* of one of several that yield */
 #define SLICE_ALWAYS_ON (4 * NSEC_PER_MSEC)     /* short work is not interrupted */
 #define SLICE_TIME_SLICED (500 * NSEC_PER_USEC) /* the longest wait of an always-on entity */
+#define SLICE_STEP_MAX (32 * NSEC_PER_MSEC)     /* of a synchronous entity: longer than its step */
 
 /* What a tenant used over the last second, as points of a curve: for a cap over any second. */
 struct usage_point {
@@ -77,11 +78,16 @@ struct entity {
 
         nsec probe_at, probe_pause; /* demand.c: when to probe next whether it is idle, and the pause after that */
 
-        bool is_synchronous;  /* steps.c: it launches, waits, and launches again */
-        unsigned int drained; /* how sure that is */
-        nsec half_step;       /* mean of what it had computed since its latest launch */
+        bool is_synchronous; /* steps.c: it launches, waits, and launches again */
+        int drained;         /* how sure that is */
+        nsec half_step;      /* of it; by the records, or by the rings */
+        bool has_step;       /* by the records */
         nsec launched_at, launch_used, looked_at;
-        nsec may_wait; /* for the turns of others; INT64_MAX: it does not matter */
+        nsec beside; /* what it had had, in n_beside intervals, when others began to work beside it */
+        uint64_t n_beside;
+        nsec may_wait;   /* for the turns of others; INT64_MAX: it does not matter */
+        nsec step_slice; /* longer than its step; 0: none yet */
+        nsec sliced_at;  /* when `slice` changed */
 
         bool is_enabled;  /* by the latest orders */
         nsec switched_at; /* when that changed */
@@ -127,6 +133,7 @@ struct turns {
         int holder, latest;  /* index, or NOBODY: the present holder, and the latest one */
         bool is_switched_to; /* the device was seen to switch to the holder */
         nsec hold_from, hold_until;
+        int given_by;        /* the holder before, until the device has switched; or NOBODY */
         bool is_seized;      /* by a gang: nobody takes turns */
         nsec always_on_used; /* by all always-on entities, ever */
         struct probe probe;
@@ -177,6 +184,8 @@ void entities_follow(struct turns *turns, const struct turns_view *view);
 void steps_look(struct turns *turns, const struct turns_view *view);
 nsec steps_round(const struct turns *turns);
 nsec steps_turn(const struct turns *turns, const struct entity *entity);
+void steps_watch_handover(struct turns *turns, const struct turns_view *view); /* S1 */
+bool steps_is_gentle(const struct turns *turns, const struct entity *entity);  /* S6 */
 
 static inline bool is_short_round(const struct turns *turns)
 {

@@ -105,6 +105,7 @@ void round_robin_give(struct turns *turns, int entity, nsec from)
         account_hold(turns, entity);
         if (turns->holder == entity)
                 return;
+        turns->given_by = turns->holder;
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
         turns->is_switched_to = false;
@@ -147,6 +148,21 @@ static void round_robin_pass(struct turns *turns)
         account_hold(turns, NOBODY);
 }
 
+/* One that waits for its answers has come to take part: the turn at hand is no longer than in the next round. */
+static void round_shorten(struct turns *turns)
+{
+        nsec round;
+
+        if (turns->holder == NOBODY)
+                return;
+        round = steps_round(turns);
+        if (round >= turns->round)
+                return;
+        turns->round = round;
+        turns->hold_until =
+                nsec_min(turns->hold_until, turns->now + part(round, turns->entities[turns->holder].weight));
+}
+
 void round_robin_next(struct turns *turns, const struct turns_view *view)
 {
         if (turns->is_seized)
@@ -155,6 +171,8 @@ void round_robin_next(struct turns *turns, const struct turns_view *view)
                 turns->holder = NOBODY;
         if (turns->probe.is_running && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
                 turns->probe.is_running = false;
+        round_shorten(turns);
+        steps_watch_handover(turns, view);
         demand_watch(turns, view);
         if (!turns->probe.is_running && (turns->holder == NOBODY || turns->now >= turns->hold_until) &&
             (turns->holder == NOBODY || !demand_is_open(turns, view)))

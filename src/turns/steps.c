@@ -3,19 +3,24 @@
  * What a step is, and how long a round may be. A synchronous tenant launches, waits, and launches again: whoever waits
  * for its answer waits for its turn too. A tenant with a deep queue does not care when it has its time.
  *
- *      S1  Evidence is what the rings say while an entity is on the device, and has been for LEARN, so that what was
- *          launched before is taken: work that is still waiting there is a queue, none is a tenant that drains.
- *      S2  A look at a random moment finds a step half done. So a step is about twice the mean of what was computed
- *          since the latest launch. It is known to a millisecond: so often the rings are read.
+ *      S1  The records say it best. Of tenants that work beside each other, one that drains its queue gives the rest of
+ *          its slice away: it is synchronous, and an interval is a step. So it is while all are always-on, and at each
+ *          handover, where a step is about twice what was left of it at a random moment.
+ *      S2  The rings say it, too, while an entity is on the device, and has been for LEARN, so that what was launched
+ *          before is taken. None that waits is a tenant that drains, and a deep queue never shows it. Work that waits
+ *          says little: the ring entry of a graph may be taken only when most of the graph is done. Without records a
+ *          step is about twice the mean of what was computed since the latest launch, to a millisecond.
  *      S3  A synchronous entity waits for the others' turns for BOUND or STEPS of its own at most, whichever is more.
  *          The round is as short as the most sensitive entity needs; without one it is the period.
  *      S4  Each entity has TURN_ROOM of a round in the mean, whatever that makes of S3: a handover loses 0.2 ms of work
  *          and 0.9 ms of calls.
  *      S5  A part of a round shorter than TURN_SHORT is saved up for a later one. What is owed changes a turn by a
  *          quarter: one that has had too much is slowed, not stopped.
+ *      S6  A synchronous entity is taken off without preemption in a short round: it ends by itself within a step, and
+ *          a preemption would take the next one off the device, too (0.2 ms more of work; docs/time.md).
  *
- * Where launches cannot be seen, the meter is late, or class batch says that waiting does not matter, nobody is
- * sensitive.
+ * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
+ * or class batch says that waiting does not matter, nobody is sensitive.
  */
 #include "turns/inside.h"
 
@@ -24,13 +29,109 @@
 #define STEPS 3
 #define TURN_ROOM (4 * NSEC_PER_MSEC)
 #define ROUNDS_OF (100 * NSEC_PER_MSEC) /* that many hold whole rounds: R1 */
+#define SLICED (10 * NSEC_PER_MSEC)     /* a slice is in force by then */
+#define SLICE_LEAST (2 * NSEC_PER_MSEC) /* the driver's own, before that */
+#define AT_ONCE (60 * NSEC_PER_USEC)    /* nothing was left of its step */
+#define ON_CALL (300 * NSEC_PER_USEC)   /* until an entity may come on */
 
 enum {
-        SURE = 16, /* looks that found it drained, less twice those that found a queue */
-        SYNCHRONOUS = 8,
-        NOT_SYNCHRONOUS = 4,
-        MEAN_OF = 8, /* looks */
+        SURE = 64,
+        SYNCHRONOUS = 32,
+        NOT_SYNCHRONOUS = 16,
+        /* what a look or a handover says for it, or against it */
+        IS_DRAINED = 16,
+        IS_PENDING = -1,
+        HAS_DRAINED = 16,
+        HAS_NOT_DRAINED = -24,
+
+        MEAN_OF = 8,
+        BESIDE = 3, /* intervals that say something */
 };
+
+static void evidence(struct entity *entity, int weight)
+{
+        entity->drained += weight;
+        if (entity->drained > SURE)
+                entity->drained = SURE;
+        if (entity->drained < 0)
+                entity->drained = 0;
+        if (entity->drained >= SYNCHRONOUS)
+                entity->is_synchronous = true;
+        else if (entity->drained <= NOT_SYNCHRONOUS)
+                entity->is_synchronous = entity->has_step = false;
+}
+
+/* ---- by the records -------------------------------------------------------------------------- */
+
+/* An interval that a slice has ended says nothing of a step. The pieces of a step that is cut in two are longer than
+ * half a slice in the mean. */
+static bool is_cut(const struct turns *turns, const struct entity *entity, nsec interval)
+{
+        nsec slice = entity->slice;
+
+        if (turns->now - entity->sliced_at < SLICED)
+                slice = nsec_min(slice, SLICE_LEAST);
+        return interval > slice / 2;
+}
+
+/* Intervals that have ended, while others worked beside it. */
+static void beside_look(const struct turns *turns, struct entity *entity, const struct turns_tenant *tenant,
+                        nsec spent_by_all)
+{
+        nsec open = tenant->is_resident ? nsec_max(turns->metered_until - entity->started_at, 0) : 0;
+        nsec ended = entity->counted - open, interval;
+        uint64_t n = entity->n_starts ? entity->n_starts - tenant->is_resident : 0;
+
+        if (entity->is_time_sliced || entity->gang_state != TURNS_GANG_NONE || !entity->is_enabled ||
+            entity->switched_at > turns->before || turns->now - turns->metered_until > LATE ||
+            (spent_by_all <= entity->spent && open > entity->slice) || ended < entity->beside || n < entity->n_beside) {
+                entity->beside = ended;
+                entity->n_beside = n;
+                return;
+        }
+        if (n - entity->n_beside < BESIDE)
+                return;
+        interval = (ended - entity->beside) / (nsec)(n - entity->n_beside);
+        entity->beside = ended;
+        entity->n_beside = n;
+        if (is_cut(turns, entity, interval)) {
+                evidence(entity, HAS_NOT_DRAINED);
+                return;
+        }
+        entity->half_step = nsec_max(interval - SWITCH / 2, 0) / 2;
+        evidence(entity, SURE);
+        entity->has_step = true;
+}
+
+/* How long after the call the next one came on: the rest of a step. */
+void steps_watch_handover(struct turns *turns, const struct turns_view *view)
+{
+        const struct turns_tenant *next;
+        struct entity *before;
+        nsec most, rest;
+
+        if (turns->given_by == NOBODY || turns->holder == NOBODY)
+                return;
+        before = &turns->entities[turns->given_by];
+        next = &view->tenants[turns->holder];
+        most = ON_CALL + 4 * before->half_step + NSEC_PER_MSEC;
+        rest = next->started_at - turns->hold_from - ON_CALL;
+        if (next->started_at < turns->hold_from && turns->metered_until < turns->hold_from + most)
+                return;
+        turns->given_by = NOBODY;
+        if (!steps_is_gentle(turns, before))
+                return;
+        if (next->started_at < turns->hold_from || rest > most) {
+                if (next->work == TURNS_WORK_PENDING)
+                        evidence(before, HAS_NOT_DRAINED);
+                return;
+        }
+        evidence(before, HAS_DRAINED);
+        if (rest > AT_ONCE) /* else it was idle */
+                before->half_step += (rest - before->half_step) / MEAN_OF / 2;
+}
+
+/* ---- by the rings ---------------------------------------------------------------------------- */
 
 /* What it has computed since the launch that was seen last; a launch is seen later than it is made. */
 static nsec since_launch(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
@@ -44,38 +145,58 @@ static nsec since_launch(struct turns *turns, struct entity *entity, const struc
         return nsec_max(entity->used - entity->launch_used, 0);
 }
 
-static void step_look(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
+static void ring_look(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec span = since_launch(turns, entity, tenant), on = nsec_max(entity->switched_at, entity->started_at);
 
-        if (tenant->work == TURNS_WORK_UNKNOWN)
-                entity->drained = 0;
         if (tenant->work == TURNS_WORK_UNKNOWN || !entity->is_enabled || !tenant->is_resident ||
             turns->now - on < LEARN || turns->now - entity->looked_at < LEARN / 2)
-                return; /* S1 */
+                return; /* S2 */
         entity->looked_at = turns->now;
-        if (tenant->work == TURNS_WORK_PENDING) {
-                entity->drained = entity->drained > 2 ? entity->drained - 2 : 0;
-        } else {
-                entity->drained += entity->drained < SURE;
-                entity->half_step += (span - entity->half_step) / MEAN_OF; /* S2 */
-        }
-        if (entity->drained >= SYNCHRONOUS)
-                entity->is_synchronous = true;
-        else if (entity->drained <= NOT_SYNCHRONOUS)
-                entity->is_synchronous = false;
+        evidence(entity, tenant->work == TURNS_WORK_PENDING ? IS_PENDING : IS_DRAINED);
+        if (!entity->has_step)
+                entity->half_step += (span - entity->half_step) / MEAN_OF;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+/* Seldom changed: to set a slice is a call. */
+static void step_slice_set(struct entity *entity)
+{
+        nsec step = 2 * entity->half_step;
+
+        if (entity->step_slice >= step + step / 2 && entity->step_slice <= 6 * step)
+                return;
+        entity->step_slice = NSEC_PER_MSEC / 2;
+        while (entity->step_slice < 2 * step && entity->step_slice < SLICE_STEP_MAX)
+                entity->step_slice *= 2;
 }
 
 void steps_look(struct turns *turns, const struct turns_view *view)
 {
+        nsec spent = 0;
+
+        for (size_t i = 0; i < turns->n; i++)
+                spent += turns->entities[i].spent;
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                step_look(turns, entity, &view->tenants[i]);
+                beside_look(turns, entity, &view->tenants[i], spent);
+                ring_look(turns, entity, &view->tenants[i]);
                 entity->may_wait = INT64_MAX;
-                if (entity->is_synchronous && view->tenants[i].class != TURNS_BATCH)
+                if (!entity->is_synchronous)
+                        continue;
+                if (entity->has_step)
+                        step_slice_set(entity);
+                if (view->tenants[i].class != TURNS_BATCH && view->tenants[i].work != TURNS_WORK_UNKNOWN)
                         entity->may_wait = nsec_max(BOUND, STEPS * 2 * entity->half_step); /* S3 */
         }
+}
+
+bool steps_is_gentle(const struct turns *turns, const struct entity *entity)
+{
+        return is_short_round(turns) && takes_turns_here(entity) && entity->has_step &&
+               entity->rate_max == PPM; /* what goes on after its time may be more than a cap */
 }
 
 static bool takes_part(const struct entity *entity)

@@ -44,7 +44,7 @@ int turns_new(const struct turns_settings *settings, struct turns **ret)
         turns->settings = *settings;
         turns->policy = turns_policy_in_force(settings);
         turns->period = turns->round = turns_period(settings);
-        turns->holder = turns->latest = NOBODY;
+        turns->holder = turns->latest = turns->given_by = NOBODY;
         *ret = turns;
         return 0;
 }
@@ -95,14 +95,22 @@ static void orders_write(struct turns *turns, const struct turns_view *view, str
                 if (is_enabled)
                         wake_at(turns, entity->stops_at);
                 entity->is_new = false;
-                ret[i] = (struct turns_order){ .is_disabled = !is_enabled, .slice = SLICE_OWN };
+                ret[i] = (struct turns_order){ .is_disabled = !is_enabled,
+                                               .is_gentle = !is_enabled && steps_is_gentle(turns, entity),
+                                               .slice = SLICE_OWN };
         }
         if (turns->policy == TURNS_POLICY_SLICES)
                 slices_set(turns, ret);
         if (turns->policy != TURNS_POLICY_NONE)
                 class_set(turns, view, ret);
-        for (size_t i = 0; i < turns->n; i++)
-                turns->entities[i].slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct entity *entity = &turns->entities[i];
+                nsec slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
+
+                if (slice != entity->slice)
+                        entity->sliced_at = turns->now;
+                entity->slice = slice;
+        }
 }
 
 static void entities_look(struct turns *turns, const struct turns_view *view)

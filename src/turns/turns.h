@@ -104,6 +104,7 @@ struct turns_view {
 
 struct turns_order {
         bool is_disabled; /* its channels are disabled */
+        bool is_gentle;   /* while disabled: what runs now may end, or go on until another's turn on the device */
         nsec slice;       /* hardware time slice while enabled; 0: the driver's own */
 };
 

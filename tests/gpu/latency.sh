@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Services that answer people: pairs of ResNet-50 (CUDA graph, launch and wait; resnet.py) of batch 1 and 16, alone, by
-# the driver's default and by share: images/s, median and 99th percentile of a step. On a machine with a device,
-# PyTorch and torchvision; or on the simulator, with load.c in place of them. About 100 s. A table at the end.
+# Services that answer people: ResNet-50 (CUDA graph, launch and wait; resnet.py) of batch 1 and 16, alone, beside each
+# other, in a closed loop and with arrivals at random, by the driver's default, by MPS, and as tenants. On a machine
+# with a device, PyTorch, torchvision and a compiler; or on the simulator, with load.c in place of them. 240 s. A table
+# at the end, a row per service for a plot in rows.tsv, and what the handovers of a row did (spans.tsv) by the trace.
 #
 #       tests/gpu/latency.sh [BUILD]    SUBLET=path of sublet, WINDOW=4: seconds of each measurement
-#                                       DAEMON_OPTIONS="--period 10ms"
+#                                       PARTS="default mps pairs four latency spatial", DAEMON_OPTIONS="--period 10ms"
 #
-# Both services begin a measurement together; its first second counts too.
+# All services of a row begin together; their first second counts too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
@@ -17,8 +18,9 @@ stand_in() {
         local mode batch seconds period us line
         echo ready
         while read -r mode batch seconds period; do
-                us=$((batch == 1 ? 830 : 1500))
-                line=$("$1" -r 51.9 -k "$us" -t "$seconds" ${period:+-p "${period}000"} "$mode")
+                us=$((batch == 1 ? 770 : 1380))
+                line=$("$1" -r 51.9 -k "$us" -t "$seconds" \
+                        ${period:+-p "$(awk -v p="$period" 'BEGIN { print int(p * 1000) }')"} "$mode")
                 echo "$line" | awk -v b="$batch" '{ for (i = 1; i <= NF; i++) { split($i, x, "="); v[x[1]] = x[2] }
                         printf "img_s=%.1f p50_us=%s p99_us=%s max_us=%s\n", b * v["kernels"] / v["seconds"], v["p50_us"], v["p99_us"], v["max_us"] }'
         done
@@ -32,54 +34,63 @@ if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
         # shellcheck disable=SC2086  # options
         exec "$sublet" sim ${SIM_OPTIONS:---realistic-time} -- "$0" "$@"
 fi
+parts=${PARTS:-default mps pairs four latency spatial}
 out=${OUT:-/tmp/sublet-latency} window=${WINDOW:-4} work=$(mktemp -d)
-log=$out/latency.log daemon='' table=()
+log=$out/latency.log daemon='' table=() end=$((SECONDS + 270))
 declare -A pid fd asked alone
 mkdir -p "$out" "$work/node"
 : > "$log"
+printf 'way\twhat\tservice\timg_s\tp50_ms\tp99_ms\tmax_ms\tof_alone\n' > "$out/rows.tsv"
+printf 'way\twhat\ton_per_s\tbelow_.3ms\tbelow_1ms\tbelow_3ms\tlonger\tnobody_%%\tcalls\n' > "$out/spans.tsv"
 export SUBLET_DIR=$work/node
 
+mps_end() { [ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] || echo quit | timeout 10 nvidia-cuda-mps-control > /dev/null 2>&1; }
 finish() {
         jobs -p | grep -vx "${daemon:-none}" | xargs -r kill -9 2> /dev/null
         [ -z "$daemon" ] || kill "$daemon" 2> /dev/null
+        mps_end
         wait 2> /dev/null
         rm -rf "$work"
 }
 trap finish EXIT
 say() { echo "$@" | tee -a "$log"; }
+wants() { [[ " $parts " == *" $1 "* ]] && [ $SECONDS -lt $end ]; }
 
 if [ -n "${SUBLET_SIM:-}" ]; then
         say "# machine: simulated (the figures are the simulator's, not a GPU's)"
-        program=("$0" --stand-in "$PWD/$build/tests/gpu/gpu-load")
+        load=$PWD/$build/tests/gpu/gpu-load
+        program=("$0" --stand-in "$load")
 else
         say "# machine: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)"
+        load=$work/load cuda=/usr/local/cuda
+        gcc -O2 -I$cuda/include tests/gpu/load.c -o "$load" -L$cuda/lib64/stubs \
+                -L$cuda/targets/x86_64-linux/lib/stubs -lcuda >> "$log" 2>&1 || say "# no load program: see $log"
         program=(python3 "$PWD/tests/gpu/resnet.py" 1 16)
 fi
-# shellcheck disable=SC2086  # options
-timeout -k 2 170 "$sublet" daemon --dir "$SUBLET_DIR" ${DAEMON_OPTIONS:-} > "$out/daemon.log" 2>&1 &
-daemon=$!
-for _ in $(seq 200); do [ ! -S "$SUBLET_DIR/tenant.sock" ] || break; sleep 0.05; done
-[ -S "$SUBLET_DIR/tenant.sock" ] || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
 
 # ---- services -----------------------------------------------------------------------------------
 service() { # NAME [COMMAND BEFORE...]
         local name=$1 to
         shift
+        rm -f "$work/$name.in"
         mkfifo "$work/$name.in"
-        timeout -k 2 150 "$@" "${program[@]}" < "$work/$name.in" > "$work/$name.out" 2>> "$log" &
+        timeout -k 2 250 "$@" "${program[@]}" < "$work/$name.in" > "$work/$name.out" 2>> "$log" &
         pid[$name]=$!
         exec {to}> "$work/$name.in"
         fd[$name]=$to asked[$name]=1
 }
-ours() { service "$1" "$sublet" run -q --name "$1" --mem 16G --share "$2" --; }
-answers() { # NAME: as many lines as it was asked for
-        for _ in $(seq 900); do
-                [ "$(wc -l < "$work/$1.out")" -ge "${asked[$1]}" ] && return 0
-                kill -0 "${pid[$1]}" 2> /dev/null || break
-                sleep 0.05
+ours() { service "$1" "$sublet" run -q --name "$1" --mem 16G --share "$2" "${@:3}" --; }
+answers() { # NAME...: as many lines as each was asked for
+        local name i
+        for name; do
+                for ((i = 0; i < 900; i++)); do
+                        [ "$(wc -l < "$work/$name.out")" -ge "${asked[$name]}" ] && continue 2
+                        kill -0 "${pid[$name]}" 2> /dev/null || break
+                        sleep 0.05
+                done
+                say "# $name gave no answer: $(tail -2 "$log" | tr '\n' ' ')"
+                return 1
         done
-        say "# $1 gave no answer: $(tail -2 "$log" | tr '\n' ' ')"
-        return 1
 }
 order() { asked[$1]=$((asked[$1] + 1)) && echo "${@:2}" >&"${fd[$1]}"; }
 leave() { # NAME...: one that was started later has the input of the earlier open, too, so all are closed first
@@ -94,58 +105,160 @@ cells() { # NAME: images/s, p50, p99, longest, in ms
                 'BEGIN { printf "%8.1f %6.2f %6.2f %6.1f", a, b / 1e3, c / 1e3, d / 1e3 }'
 }
 
-# single WAY NAME BATCH · pair WAY WHAT NAME BATCH NAME BATCH: a row each
-single() {
-        order "$2" sync "$3" "$window"
-        answers "$2" || return
-        [ -n "${alone[$3]:-}" ] || alone[$3]=$(word "$2" img_s)
-        table+=("$(printf '%-8s %-22s %s' "$1" "batch $3, alone" "$(cells "$2")")")
+# How long tenants were on the device, how much of the time nobody was, and the calls, by a trace of a second.
+spans() { # WAY WHAT FILE
+        local values='s/.*"name":"\([^"]*\)".*"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\2 \3 \1/p'
+        {
+                grep '"cat":"on"' "$3" | sed -n "$values" | awk '{ n++; sum += $2; if (n == 1 || $1 < from) from = $1; if ($1 + $2 > to) to = $1 + $2
+                        if ($2 < 300) a++; else if ($2 < 1000) b++; else if ($2 < 3000) c++; else d++ }
+                        END { if (to > from) printf "%.0f\t%d\t%d\t%d\t%d\t%.1f\t", n * 1e6 / (to - from), a, b, c, d, 100 - 100 * sum / (to - from) }'
+                grep '"cat":"call"' "$3" | sed -n "$values" | sort -k3 | awk '{ t = $2; $1 = $2 = ""; n[$0]++; sum[$0] += t }
+                        END { for (k in n) printf "%s %d x %.0f us;", k, n[k], sum[k] / n[k] }'
+                echo
+        } | sed "s|^|$1\t$2\t|" >> "$out/spans.tsv"
+}
+
+# row WAY WHAT "NAME MODE BATCH [PERIOD]"...: all at once; a row of the table, and one each of rows.tsv
+row() {
+        local way=$1 what=$2 one name mode batch period names=() line='' parts_of=() tracer=''
+        shift 2
+        [ $SECONDS -lt $end ] || return 0
+        for one; do
+                read -r name mode batch period <<< "$one"
+                order "$name" "$mode" "$batch" "$window" "$period"
+                names+=("$name")
+        done
+        if [ "$way" = ours ] && [ -n "$daemon" ]; then
+                (sleep "$(awk -v w="$window" 'BEGIN { print w / 4 }')"
+                        timeout 20 "$sublet" trace --for 1s -o "$out/trace-${what//[^a-z0-9]/-}.json" >> "$log" 2>&1) &
+                tracer=$!
+        fi
+        answers "${names[@]}" || return
+        [ -z "$tracer" ] || { wait $tracer; spans "$way" "$what" "$out/trace-${what//[^a-z0-9]/-}.json"; }
+        for one; do
+                read -r name mode batch period <<< "$one"
+                [ $# -gt 1 ] || [ -n "${alone[$batch]:-}" ] || alone[$batch]=$(word "$name" img_s)
+                parts_of+=("$(awk -v x="$(word "$name" img_s)" -v a="${alone[$batch]:-0}" 'BEGIN { print (a > 0 ? x / a : 0) }')")
+                printf '%s\t%s\t%s %s %s\t%s\n' "$way" "$what" "$name" "$mode" "$batch" "$(cells "$name" |
+                        awk -v OFS='\t' -v a="${parts_of[-1]}" '{ print $1, $2, $3, $4, a }')" >> "$out/rows.tsv"
+                line+=" | $(cells "$name")"
+        done
+        table+=("$(printf '%-8s %-24s%s' "$way" "$what" "$line") | $(printf '%s\n' "${parts_of[@]}" |
+                awk '{ x[NR] = $1; s += $1 } END { printf "%5.3f", s; for (i = 1; i <= NR && s > 0; i++) printf " %4.1f", 100 * x[i] / s }')")
         say "${table[-1]}"
 }
-pair() {
-        order "$3" sync "$4" "$window"
-        order "$5" sync "$6" "$window"
-        { answers "$3" && answers "$5"; } || return
-        tail -q -n 1 "$work/$3.out" "$work/$5.out" >> "$log"
-        table+=("$(printf '%-8s %-22s %s | %s | %s' "$1" "$2" "$(cells "$3")" "$(cells "$5")" "$(awk \
-                -v x="$(word "$3" img_s)" -v y="$(word "$5" img_s)" -v p="${alone[$4]:-0}" -v q="${alone[$6]:-0}" \
-                'BEGIN { if (p > 0 && q > 0) { a = x / p; b = y / q; printf "%5.3f %5.1f", a + b, 100 * a / (a + b) } }')")")
-        say "${table[-1]}"
+both() { row "$1" "$2" "$3 sync $4" "$5 sync $6"; }
+header="$(printf '%-8s %-24s | %8s %6s %6s %6s | ... | %5s %s' way what img/s p50 p99 max sum 'parts %')"
+say "$header"
+
+# Four services of a quarter each: a closed loop, then 15 % of the device each in the mean, then one a batch job.
+four() { # WAY NAME...
+        row "$1" 'four, batch 1' "$2 sync 1" "$3 sync 1" "$4 sync 1" "$5 sync 1"
+        row "$1" 'four open, 60 %' "$2 poisson 1 5.13" "$3 poisson 1 5.13" "$4 poisson 1 5.13" "$5 poisson 1 5.13"
+        row "$1" 'three open, one deep' "$2 poisson 1 5.13" "$3 poisson 1 5.13" "$4 poisson 1 5.13" "$5 deep 16"
 }
-header="$(printf '%-8s %-22s %8s %6s %6s %6s | %8s %6s %6s %6s | %5s %5s' way what 'a img/s' p50 p99 max 'b img/s' p50 p99 max sum 'a %')"
+pairs() { # WAY NAME NAME
+        for batch in 1 16; do both "$1" "batch $batch, 50 : 50" "$2" $batch "$3" $batch; done
+}
 
 # ---- native -------------------------------------------------------------------------------------
-say "$header"
-service na
-service nb
-if answers na && answers nb; then
-        single native na 1
-        single native na 16
-        for batch in 1 16; do pair default "batch $batch" na $batch nb $batch; done
-        pair default 'batch 1, batch 16' na 1 nb 16
+for name in na nb nc nd; do service $name; done
+if answers na nb nc nd; then
+        for batch in 1 16; do row native "batch $batch, alone" "na sync $batch"; done
+        if wants default; then
+                pairs default na nb
+                both default 'batch 1, batch 16' na 1 nb 16
+        fi
+        if wants default && wants four; then four default na nb nc nd; fi
 fi
-leave na nb
+leave na nb nc nd
+if wants mps && command -v nvidia-cuda-mps-control > /dev/null && [ -z "${SUBLET_SIM:-}" ]; then
+        mkdir -p "$work/mps"
+        export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
+        nvidia-cuda-mps-control -d >> "$log" 2>&1
+        for name in ma mb mc md; do service $name; done
+        if answers ma mb mc md; then
+                pairs mps ma mb
+                both mps 'batch 1, batch 16' ma 1 mb 16
+                four mps ma mb mc md
+        fi
+        leave ma mb mc md
+        mps_end
+        unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+fi
 
 # ---- ours ---------------------------------------------------------------------------------------
-ours a 50
-ours b 50
-if answers a && answers b; then
-        single ours a 1
-        for batch in 1 16; do pair ours "batch $batch, 50 : 50" a $batch b $batch; done
+# shellcheck disable=SC2086  # options
+timeout -k 2 240 "$sublet" daemon --dir "$SUBLET_DIR" ${DAEMON_OPTIONS:-} > "$out/daemon.log" 2>&1 &
+daemon=$!
+for _ in $(seq 200); do [ ! -S "$SUBLET_DIR/tenant.sock" ] || break; sleep 0.05; done
+[ -S "$SUBLET_DIR/tenant.sock" ] || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
+
+seventy_thirty() {
         set_to b share=30
         set_to a share=70
-        for batch in 1 16; do pair ours "batch $batch, 70 : 30" a $batch b $batch; done
-        pair ours 'batch 16 70 : batch 1 30' a 16 b 1
+        for batch in 1 16; do both ours "batch $batch, 70 : 30" a $batch b $batch; done
+        both ours 'batch 16 70 : batch 1 30' a 16 b 1
         set_to b class=latency
-        pair ours '... batch 1 of latency' a 16 b 1
+        both ours '... batch 1 of latency' a 16 b 1
         set_to b class=normal
         set_to b share=10
         set_to a share=90
-        pair ours 'batch 1, 90 : 10' a 1 b 1
+        both ours 'batch 1, 90 : 10' a 1 b 1
+        set_to a share=50
+        set_to b share=50
+}
+if wants pairs; then
+        ours a 50
+        ours b 50
+        if answers a b; then
+                row ours 'batch 1, alone' 'a sync 1'
+                pairs ours a b
+                seventy_thirty
+        fi
+        "$sublet" ps >> "$log" 2>&1
+        leave a b
 fi
-"$sublet" ps >> "$log" 2>&1
+if wants four; then
+        for name in a b c d; do ours $name 25; done
+        if answers a b c d; then four ours a b c d; fi
+        leave a b c d
+fi
+
+# A service of class latency, requests of 0.8 ms, beside a batch job of kernels of 5 ms.
+beside_batch() { # WAY: with the command before the service in before_a, before the job in before_b
+        local line
+        "${before_b[@]}" "$load" -r "$rounds" -k 5000 -q 4 -t $((window + 1)) deep > "$work/deep.out" 2>> "$log" &
+        sleep 0.5
+        line=$("${before_a[@]}" "$load" -r "$rounds" -k 800 -p 10000 -t "$window" -n a periodic 2>> "$log")
+        wait $!
+        table+=("$(printf '%-8s %-24s | %s | batch %s kernels/s' "$1" 'latency beside batch' \
+                "$(tr ' ' '\n' <<< "$line" | grep -E '^(p50_us|p99_us|max_us)=' | tr '\n' ' ')" \
+                "$(tr ' ' '\n' < "$work/deep.out" | awk -F= '/^kernels=/ { k = $2 } /^seconds=/ { s = $2 } END { if (s) printf "%.1f", k / s }')")")
+        say "${table[-1]}"
+}
+if wants latency; then
+        rounds=$(timeout -k 2 20 "$load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')
+        rounds=${rounds:-51.9}
+        before_a=(timeout 60) before_b=(true)
+        beside_batch native
+        before_b=(timeout 60)
+        beside_batch default
+        before_a=(timeout 60 "$sublet" run -q --name a --mem 4G --share 30 --class latency --)
+        before_b=(timeout 60 "$sublet" run -q --name b --mem 4G --share 70 --class batch --)
+        beside_batch ours
+fi
+if wants spatial && [ -z "${SUBLET_SIM:-}" ]; then
+        for name in a b; do ours $name 50 --mode spatial; done
+        if answers a b; then
+                pairs spatial a b
+                both spatial 'batch 1, batch 16' a 1 b 16
+        fi
+        leave a b
+fi
 
 # ---- the table ------------------------------------------------------------------------------------
-say "# $SECONDS s; ms; sum: of each its images/s over those of one alone; a %: a's part of that"
+say "# $SECONDS s; ms; sum: of each its images/s over those of one alone; parts: of that"
+[ ! -s "$out/spans.tsv" ] || sed 's/^/# /' "$out/spans.tsv" | tee -a "$log"
 say "$header"
-for row in ${table[@]+"${table[@]}"}; do say "$row"; done
+for line in ${table[@]+"${table[@]}"}; do say "$line"; done

@@ -2,13 +2,13 @@
 /*
  * load - a tenant that computes, and writes down when each piece of its work was done.
  *
- *      load [OPTION...] deep|sync|graph|endless|periodic|idle
+ *      load [OPTION...] deep|sync|graph|endless|periodic|poisson|idle
  *      load calibrate                  prints rounds_per_us=..., for -r
  *
  *      -k US      length of a kernel, of one that has the device for itself (770)
  *      -r ROUNDS  rounds of arithmetic per microsecond (51.9: an H200 at 1.665 GHz)
  *      -q DEPTH   deep: launches in flight (16)
- *      -p US      periodic: from launch to launch (5000)
+ *      -p US      periodic: from launch to launch; poisson: from arrival to arrival, the mean (5000)
  *      -t SECONDS for so long after the start (3)
  *      -b DIR     tell DIR/NAME.ready, then wait for DIR/go
  *      -o FILE    the log: when each piece was done, u64 ns, little endian
@@ -22,8 +22,8 @@
  *
  * Prints one line of name=value words:
  *      pieces, piece_us, clock (device|host), seconds, kernels, event_ms (CUDA events around all of it),
- *      p50_us, p99_us, max_us (periodic and sync: launch to done), blocks (of a kernel: one per multiprocessor that
- *      it may use)
+ *      p50_us, p99_us, max_us (periodic and sync: launch to done; poisson: arrival to done),
+ *      blocks (of a kernel: one per multiprocessor that it may use)
  */
 #define _GNU_SOURCE
 #include "burn.h"
@@ -244,6 +244,24 @@ static void run_periodic(struct load *load)
         }
 }
 
+/* Arrivals that know nothing of each other; what has arrived waits until the one before is done. */
+static void run_poisson(struct load *load)
+{
+        double arrival = now();
+        unsigned short seed[3] = { (unsigned short)getpid(), (unsigned short)((unsigned int)getpid() >> 16), 1 };
+
+        while (goes_on(load)) {
+                arrival += load->period_us * 0.05e-6;
+                while (erand48(seed) < 0.9) /* exponential, in steps of a tenth of the mean */
+                        arrival += load->period_us * 0.1e-6;
+                sleep_until(arrival);
+                launch(load);
+                CHECK(cuStreamSynchronize(load->stream));
+                took(load, arrival);
+                completed(load, 1);
+        }
+}
+
 static void run_idle(struct load *load)
 {
         sleep_until(load->end);
@@ -255,7 +273,8 @@ static const struct {
         bool is_endless;
 } loads[] = {
         { "deep", run_deep, false },      { "sync", run_sync, false },         { "graph", run_graph, false },
-        { "endless", run_endless, true }, { "periodic", run_periodic, false }, { "idle", run_idle, false },
+        { "endless", run_endless, true }, { "periodic", run_periodic, false }, { "poisson", run_poisson, false },
+        { "idle", run_idle, false },
 };
 
 /* ---- start and report ------------------------------------------------------------------------ */
@@ -377,7 +396,7 @@ static int calibrate(struct load *load)
 static int usage(void)
 {
         fprintf(stderr, "usage: load [-k US] [-r ROUNDS] [-q DEPTH] [-p US] [-t SECONDS] [-b DIR] [-o FILE] [-n NAME] "
-                        "deep|sync|graph|endless|periodic|idle|calibrate\n");
+                        "deep|sync|graph|endless|periodic|poisson|idle|calibrate\n");
         return 2;
 }
 

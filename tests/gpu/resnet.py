@@ -5,7 +5,10 @@ Prints `ready`, then takes lines from stdin and answers each with one line of na
 
     sync BATCH SECONDS                  step after step
     periodic BATCH SECONDS PERIOD_MS    a step every so often; latency from its start
+    poisson BATCH SECONDS PERIOD_MS     a step arrives every so often in the mean; latency from its arrival
+    deep BATCH SECONDS                  16 steps in flight; no latencies
 """
+import random
 import sys
 import time
 
@@ -46,13 +49,45 @@ def steps(graph, seconds, period):
     return took, time.perf_counter() - begin
 
 
+def arrivals(graph, seconds, period):
+    begin = due = time.perf_counter()
+    took = []
+    while time.perf_counter() - begin < seconds:
+        due += random.expovariate(1 / period)
+        time.sleep(max(0.0, due - time.perf_counter()))
+        graph.replay()
+        torch.cuda.synchronize()
+        took.append(time.perf_counter() - due)
+    return took, time.perf_counter() - begin
+
+
+def deep(graph, seconds):
+    begin = time.perf_counter()
+    events, n = [torch.cuda.Event() for _ in range(16)], 0
+    while time.perf_counter() - begin < seconds:
+        events[n % 16].synchronize()
+        graph.replay()
+        events[n % 16].record()
+        n += 1
+    torch.cuda.synchronize()
+    return [0.0] * n, time.perf_counter() - begin
+
+
+def done(graph, mode, seconds, period):
+    if mode == "poisson":
+        return arrivals(graph, seconds, period)
+    if mode == "deep":
+        return deep(graph, seconds)
+    return steps(graph, seconds, period)
+
+
 def main(batches):
     with torch.inference_mode():
         graphs = {batch: captured(batch) for batch in batches}
         print("ready", flush=True)
         for line in sys.stdin:
             mode, batch, seconds, *period = line.split()
-            took, elapsed = steps(graphs[int(batch)][0], float(seconds), float(period[0]) * 1e-3 if period else 0)
+            took, elapsed = done(graphs[int(batch)][0], mode, float(seconds), float(period[0]) * 1e-3 if period else 0)
             took.sort()
             print(
                 "mode=%s batch=%s steps=%d img_s=%.1f p50_us=%.1f p99_us=%.1f max_us=%.1f"

@@ -10,12 +10,21 @@ void runlist_init(struct runlist *list, const struct run_ops *ops, void *context
 
 /* ---- what could run ------------------------------------------------------------------------ */
 
+/* R3 */
+static bool is_off(const struct run_queue *queue)
+{
+        bool may_end = queue->is_retired && queue->group->list->current == queue->group && queue->head &&
+                       queue->head->is_taken;
+
+        return queue->is_disabled && !may_end;
+}
+
 static bool can_be_on(const struct run_group *group)
 {
         if (!group->slice || !group->is_scheduled) /* R2, R4 */
                 return false;
         for (const struct run_queue *queue = group->queues; queue; queue = queue->next)
-                if (!queue->is_disabled)
+                if (!is_off(queue))
                         return true;
         return false; /* R3 */
 }
@@ -29,7 +38,7 @@ static struct run_queue *queue_next(const struct run_group *group)
         if (!can_be_on(group))
                 return NULL;
         for (struct run_queue *queue = group->queues; queue; queue = queue->next) {
-                if (queue->is_disabled || !queue->head || !list->ops->is_ready(list->context, queue->head))
+                if (is_off(queue) || !queue->head || !list->ops->is_ready(list->context, queue->head))
                         continue;
                 if (!best || queue->head->order < best->head->order)
                         best = queue;
@@ -60,6 +69,8 @@ static void switch_off(struct runlist *list)
         struct run_group *group = list->current;
 
         list->current = NULL;
+        for (struct run_queue *queue = group ? group->queues : NULL; queue; queue = queue->next)
+                queue->is_retired = false;
         if (group)
                 list->ops->off(list->context, group, list->now);
 }
@@ -282,6 +293,15 @@ void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now)
 {
         runlist_advance(queue->group->list, now);
         queue->is_disabled = is_disabled;
+        queue->is_retired = false;
+        runlist_advance(queue->group->list, now);
+}
+
+void runlist_retire(struct run_queue *queue, nsec now)
+{
+        runlist_advance(queue->group->list, now);
+        queue->is_retired = !queue->is_disabled;
+        queue->is_disabled = true;
         runlist_advance(queue->group->list, now);
 }
 

@@ -13,6 +13,8 @@
  *      R2  a new timeslice counts at once, also downward; slice 0 is "off";
  *      R3  a disabled channel is preempted at once; a group with all channels disabled leaves the
  *          engine;
+ *          One that is disabled without preemption (onlySched) ends what it has begun, until its slice ends, and does
+ *          not return;
  *      R4  a group that was never scheduled does not run;
  *      R5  work that comes onto the engine needs `ramp` longer, each time: a switch costs more than the gap that its
  *          records show (0.215 ms in all, of which 0.085 are the gap; docs/time.md).
@@ -42,6 +44,7 @@ struct run_queue {
         struct run_group *group;
         struct run_work *head, *tail;
         bool is_disabled;
+        bool is_retired; /* its head may end, while its group is on */
 };
 
 struct run_group {
@@ -90,6 +93,7 @@ struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now);
 void runlist_submit(struct run_queue *queue, struct run_work *work, nsec duration, nsec now);
 void runlist_set_slice(struct run_group *group, nsec slice, nsec now);
 void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now);
+void runlist_retire(struct run_queue *queue, nsec now); /* R3 */
 void runlist_schedule(struct run_group *group, nsec now);
 void runlist_preempt(struct run_group *group, nsec now); /* its slice is over, if it is on and others wait */
 

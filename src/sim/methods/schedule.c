@@ -41,6 +41,8 @@ uint32_t method_surface_info(struct method_call *call)
         const struct memory *memory = call->object->memory;
         struct part *list = &call->request->segments[1];
 
+        if (call->machine->faults.no_size)
+                return RM_STATUS_NOT_SUPPORTED;
         if (call->request->header.n_segments < 2 || params_get(call, 0) > list->size / 8)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < params_get(call, 0); i++) {
@@ -217,7 +219,9 @@ static uint32_t channel_switch_apply(struct machine *machine, const struct chann
                 struct client *client = handles_client(&machine->handles, channel_switch->clients[i]);
                 struct object *object = client ? handles_get(client, channel_switch->channels[i]) : NULL;
 
-                if (object && object->channel)
+                if (object && object->channel && channel_switch->is_gentle)
+                        runlist_retire(&object->channel->run, at);
+                else if (object && object->channel)
                         runlist_set_disabled(&object->channel->run, channel_switch->is_disabled, at);
                 else
                         status = RM_STATUS_INVALID_CHANNEL;
@@ -295,7 +299,8 @@ uint32_t method_disable_channels(struct method_call *call)
                 channel_switch.channels[i] = params_get(call, CHANNELS_AT + 4 * i);
         }
         channel_switch.due = machine->now + (channel_switch.is_disabled ? AFTER_DISABLE : AFTER_ENABLE);
-        call->request->cost = channel_switch.is_disabled ? COST_DISABLE : COST_ENABLE;
+        channel_switch.is_gentle = channel_switch.is_disabled && call->params->data[8];
+        call->request->cost = channel_switch.is_disabled && !channel_switch.is_gentle ? COST_DISABLE : COST_ENABLE;
         if (channel_switch.n > CHANNELS_OF_ONE)
                 call->request->cost += COST_MORE * (channel_switch.n - CHANNELS_OF_ONE);
         if (machine->faults.real_time && all_are_there(machine, &channel_switch) &&

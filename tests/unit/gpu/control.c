@@ -34,6 +34,25 @@ static void channels_of_whomever_go_off_and_on(void **state)
         assert_null(gpu_client_close(client));
 }
 
+static void retired_channels_end_what_they_do(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_client *client = client_of(rig, &backend);
+        struct gpu_channel channel = own(rig, CHANNEL);
+        uint64_t first, second;
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        first = bench_launch(rig, CHANNEL, 20000);
+        second = bench_launch(rig, CHANNEL, 1000);
+        assert_int_equal(gpu_channels_retire(client, &channel, 1, NULL), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, first, 1000), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, second, 50), -ETIMEDOUT);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, false, NULL), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, second, 1000), 0);
+        assert_null(gpu_client_close(client));
+}
+
 static void channels_that_are_gone_do_not_keep_the_others(void **state)
 {
         enum {
@@ -86,6 +105,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(channels_of_whomever_go_off_and_on),
+                RIG_TEST(retired_channels_end_what_they_do),
                 RIG_TEST(channels_that_are_gone_do_not_keep_the_others),
                 RIG_TEST(a_lost_device_says_so),
                 RIG_TEST(there_are_as_many_devices_as_there_are),

@@ -166,6 +166,33 @@ static void a_disabled_tenant_does_not_run_and_its_control_block_says_so(void **
         fake_tenant_end(&a);
 }
 
+static void a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops(void **state)
+{
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct fake_tenant a;
+
+        fake_tenant_begin(&a, rig, 1);
+        join(sched, &a);
+        script.orders[1].is_gentle = true;
+        launch(&a, 20000);
+        order(sched, 1, true);
+        assert_int_equal(finish(&a, 1000), 0);
+        launch(&a, 1000);
+        assert_int_equal(finish(&a, 50), -ETIMEDOUT);
+        order(sched, 1, false);
+        assert_int_equal(finish(&a, 1000), 0);
+        launch(&a, 400000);
+        order(sched, 1, true);
+        script.orders[1].is_gentle = false;
+        order(sched, 1, true);
+        assert_int_equal(finish(&a, 1000), -ETIMEDOUT);
+        order(sched, 1, false);
+        assert_int_equal(finish(&a, 1000), 0);
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+}
+
 /* Off is every channel; and the meter's records of such a group are the tenant's. */
 static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **state)
 {
@@ -521,6 +548,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(time_is_attributed_to_the_right_tenant),
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
+                RIG_TEST(a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
                 RIG_TEST(a_context_of_no_tenant_is_an_event_once),
                 RIG_TEST(running_work_is_preempted),

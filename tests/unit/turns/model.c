@@ -6,7 +6,9 @@
 #include <string.h>
 
 #define SWITCH_COST (85 * USEC)
-#define RAMP (130 * USEC) /* work that is lost after a switch */
+#define RAMP (130 * USEC)      /* work that is lost after a switch */
+#define RAMP_WHOLE (60 * USEC) /* the same, of a context that had drained: the default's rows in latency.txt */
+#define DISTURBED (215 * USEC) /* what a preemption takes from another: turns of 20 ms, docs/time.md */
 #define ON_CALL (300 * USEC)
 #define OFF_CALL (600 * USEC)
 #define OFF_EFFECT (420 * USEC)
@@ -158,8 +160,14 @@ static int next_context(struct model *model)
 
 static void device_off(struct model *model)
 {
-        if (model->current >= 0)
+        struct model_context *context = model->current >= 0 ? &model->contexts[model->current] : NULL;
+
+        if (context) {
                 record(model, model->current, false);
+                context->is_whole = !context->left;
+                context->is_on &= !context->is_leaving;
+                context->is_leaving = false;
+        }
         model->current = -1;
 }
 
@@ -178,7 +186,7 @@ static void device_on(struct model *model)
         if (!model->contexts[context].is_on || !lives(model, owner(model, context)))
                 return;
         model->current = context;
-        model->contexts[context].ramp = RAMP;
+        model->contexts[context].ramp = model->contexts[context].is_whole ? RAMP_WHOLE : RAMP;
         model->slice_end = model->now + slice_of(model, context);
         record(model, context, true);
 }
@@ -294,14 +302,19 @@ static nsec call_cost(struct model *model, nsec cost)
         return cost + cost * model_below(model, 500) / 1000;
 }
 
+static bool shows_late(const struct model_tenant *tenant, const struct model_context *context)
+{
+        return tenant->is_graph && context->left > tenant->work / 10;
+}
+
 static bool knows_pending(struct model *model, int tenant)
 {
         for (int i = 0; i < model->n_contexts; i++) {
                 const struct model_context *context = &model->contexts[i];
 
                 if (context->tenant == tenant && context->left &&
-                    (!context->is_taken || model->tenants[tenant].kind == DEEP ||
-                     model->tenants[tenant].kind == ON_OFF))
+                    (!context->is_taken || shows_late(&model->tenants[tenant], context) ||
+                     model->tenants[tenant].kind == DEEP || model->tenants[tenant].kind == ON_OFF))
                         return true;
         }
         return false;
@@ -331,12 +344,16 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         return view;
 }
 
-static void switch_tenant(struct model *model, int tenant, bool is_disabled)
+static void switch_tenant(struct model *model, int tenant, bool is_disabled, bool is_gentle)
 {
         model->tenants[tenant].is_disabled = is_disabled;
         for (int i = 0; i < model->n_contexts; i++)
-                if (model->contexts[i].tenant == tenant)
-                        model->contexts[i].is_on = !is_disabled;
+                if (model->contexts[i].tenant == tenant) {
+                        model->contexts[i].is_leaving = is_disabled && is_gentle && i == model->current;
+                        model->contexts[i].is_on = !is_disabled || model->contexts[i].is_leaving;
+                }
+        if (is_disabled && !is_gentle && model->current >= 0 && model->contexts[model->current].tenant != tenant)
+                model->contexts[model->current].ramp += DISTURBED;
 }
 
 /* One call for all that change in this direction. */
@@ -353,7 +370,7 @@ static void switch_all(struct model *model, const int *who, const struct turns_o
         advance(model, model->now + (is_disabled ? cost - (OFF_CALL - OFF_EFFECT) : cost));
         for (int i = 0; i < n; i++)
                 if (orders[i].is_disabled == is_disabled && model->tenants[who[i]].is_disabled != is_disabled)
-                        switch_tenant(model, who[i], is_disabled);
+                        switch_tenant(model, who[i], is_disabled, orders[i].is_gentle);
         if (is_disabled)
                 advance(model, model->now + (OFF_CALL - OFF_EFFECT));
 }

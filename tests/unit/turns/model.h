@@ -40,6 +40,7 @@ struct model_tenant {
         nsec work, gap;
         nsec begins_at, ends_at; /* 0: from the beginning, to the end */
         int n_contexts;          /* processes; 0: one */
+        bool is_graph;           /* SYNC: the ring entry is taken when all but a tenth is done */
 
         /* results */
         nsec done;                    /* work */
@@ -61,11 +62,13 @@ struct model_tenant {
 struct model_context {
         int tenant;
         bool is_on;
-        nsec left;     /* NEVER: endless; 0: no work */
-        nsec next;     /* when something is launched */
-        nsec launched; /* when the present work was */
-        nsec ramp;     /* resident, but not at work yet */
-        bool is_taken; /* the device has begun the latest launch */
+        nsec left;       /* NEVER: endless; 0: no work */
+        nsec next;       /* when something is launched */
+        nsec launched;   /* when the present work was */
+        nsec ramp;       /* resident, but not at work yet */
+        bool is_whole;   /* it had drained when it left the device */
+        bool is_leaving; /* disabled gently: until it drains, or its slice ends */
+        bool is_taken;   /* the device has begun the latest launch */
 };
 
 struct model_record {

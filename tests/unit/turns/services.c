@@ -6,7 +6,7 @@
  *      turns-services [rough]              rough: late calls
  *
  * Per tenant: its part of what all had in percent, and the greatest error of that over a second in points; p50 and p99
- * of its steps in ms. The steps are those of ResNet-50, batch 1 and 16, on an H100. Sum: work, of the device's time.
+ * of its steps in ms. The steps are those of ResNet-50, batch 1 and 16, on an H200. Sum: work, of the device's time.
  */
 #include "base/cleanup.h"
 #include "turns/model.h"
@@ -28,11 +28,11 @@ struct mix {
 
 #define BATCH_1(s)                                                                                                     \
         {                                                                                                              \
-                .kind = SYNC, .share = s, .work = 815 * USEC, .gap = 15 * USEC                                         \
+                .kind = SYNC, .share = s, .work = 760 * USEC, .gap = 15 * USEC                                         \
         }
 #define BATCH_16(s)                                                                                                    \
         {                                                                                                              \
-                .kind = SYNC, .share = s, .work = 1485 * USEC, .gap = 15 * USEC                                        \
+                .kind = SYNC, .share = s, .work = 1370 * USEC, .gap = 15 * USEC                                        \
         }
 #define DEEP_OF(s, c)                                                                                                  \
         {                                                                                                              \
@@ -40,7 +40,7 @@ struct mix {
         }
 #define OPEN                                                                                                           \
         {                                                                                                              \
-                .kind = AT_RANDOM, .share = 250, .work = 815 * USEC, .gap = 5433 * USEC                                \
+                .kind = AT_RANDOM, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC                                \
         }
 
 static const struct mix mixes[] = {
@@ -52,7 +52,7 @@ static const struct mix mixes[] = {
         { "batch 1, 4 x 25", { BATCH_1(250), BATCH_1(250), BATCH_1(250), BATCH_1(250) } },
         { "batch 1 30 : deep 70", { BATCH_1(300), DEEP_OF(700, TURNS_NORMAL) } },
         { "the same, latency : batch",
-          { { .kind = SYNC, .share = 300, .work = 815 * USEC, .gap = 15 * USEC, .class = TURNS_LATENCY },
+          { { .kind = SYNC, .share = 300, .work = 760 * USEC, .gap = 15 * USEC, .class = TURNS_LATENCY },
             DEEP_OF(700, TURNS_BATCH) } },
         { "open loop, 4 x 15 of 25", { OPEN, OPEN, OPEN, OPEN } },
         { "3 of them, deep 25", { OPEN, OPEN, OPEN, DEEP_OF(250, TURNS_NORMAL) } },

@@ -259,6 +259,34 @@ static void a_channel_switched_off_is_preempted_at_once(void **state)
         assert_int_equal(bench->n_done[0], 1);
 }
 
+static void a_channel_that_is_retired_ends_what_it_does_and_does_not_return(void **state)
+{
+        struct bench *bench = *state;
+
+        (void)submit(bench, 0, 1 * MSEC, 0);
+        (void)submit(bench, 0, 1 * MSEC, 0);
+        (void)submit(bench, 1, 1 * MSEC, 0);
+        runlist_retire(&bench->queues[0], 500 * USEC);
+        runlist_advance(&bench->list, 50 * MSEC);
+        assert_int_equal(bench->n_done[0], 1);
+        assert_int_equal(bench->last_done[0], 1 * MSEC);
+        assert_int_equal(bench->last_done[1], 2 * MSEC + COST);
+        runlist_set_disabled(&bench->queues[0], false, 50 * MSEC);
+        runlist_advance(&bench->list, 100 * MSEC);
+        assert_int_equal(bench->n_done[0], 2);
+}
+
+static void a_retired_channel_that_is_switched_off_stops_at_once(void **state)
+{
+        struct bench *bench = *state;
+
+        (void)submit(bench, 0, 10 * MSEC, 0);
+        runlist_retire(&bench->queues[0], 1 * MSEC);
+        runlist_set_disabled(&bench->queues[0], true, 2 * MSEC);
+        runlist_advance(&bench->list, 50 * MSEC);
+        assert_int_equal(bench->groups[0].active, 2 * MSEC);
+}
+
 static void a_group_stays_while_one_channel_of_it_is_on(void **state)
 {
         struct bench *bench = *state;
@@ -440,6 +468,8 @@ int main(void)
                 TEST(a_new_slice_counts_at_once_also_downward),
                 TEST(slice_0_is_off_and_another_brings_it_back),
                 TEST(a_channel_switched_off_is_preempted_at_once),
+                TEST(a_channel_that_is_retired_ends_what_it_does_and_does_not_return),
+                TEST(a_retired_channel_that_is_switched_off_stops_at_once),
                 TEST(a_group_stays_while_one_channel_of_it_is_on),
                 TEST(a_group_that_was_never_scheduled_does_not_run),
                 TEST(work_of_one_group_runs_in_the_order_of_submission),
