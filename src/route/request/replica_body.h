@@ -8,7 +8,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Puts what is there into *config; what is not there stays. NULL; or why it is refused (static): *config is worthless. */
+/* Puts what is there into *config; what is not there stays. NULL; or why it is refused (static), with *config half
+ * changed. */
 const char *replica_body_read(const json_t *body, struct pool_config *config);
 
 /* A whole number of that name, if it is there. NULL, or why not. */
