@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 #include "daemon/verbs.h"
 #include "doctor/verbs.h"
+#include "kube/dra/verbs.h"
 #include "kube/extender/verbs.h"
 #include "kube/kubectl/verbs.h"
 #include "kube/plugin/verbs.h"

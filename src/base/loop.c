@@ -4,8 +4,10 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 
 enum {
         EVENTS_MAX = 64,
@@ -50,6 +52,18 @@ int loop_add(struct loop *loop, struct loop_source *source, uint32_t events)
                 return -errno;
         source->is_added = true;
         return 0;
+}
+
+int loop_add_end(struct loop *loop, struct loop_source *source)
+{
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+        source->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return source->fd < 0 ? -errno : loop_add(loop, source, EPOLLIN);
 }
 
 void loop_drop(struct loop *loop, struct loop_source *source)

@@ -35,6 +35,9 @@ struct loop *loop_free(struct loop *loop); /* NULL is fine; sources and timers a
 
 /* events: EPOLLIN, EPOLLOUT; EPOLLHUP and EPOLLERR come by themselves. 0; -errno. */
 int loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
+/* SIGINT and SIGTERM, which are blocked from here on, make source->fd ready; it is the caller's. Before any thread
+ * starts. 0; -errno. */
+int loop_add_end(struct loop *loop, struct loop_source *source);
 void loop_drop(struct loop *loop, struct loop_source *source); /* fine if it is not there */
 
 /* First after `delay`. A timer that is there already is moved. A period that was missed is not made up for. */

@@ -25,7 +25,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "some tenant has only a part of the multiprocessors: how many. JOB: tenants of a job\n"
                             "come on and go off together, as a tenant does on all its devices. PLANE is the\n"
                             "enforcement mode: a gate outside, a gate to which its programs attached themselves, or\n"
-                            "libsublet.so inside them (preload: no share of time, SHARE is -).\n";
+                            "libsublet.so inside them (preload: no share of time, SHARE is -). REFUSED, where it is\n"
+                            "not 0: driver calls that have no rule or want another capability ('sublet events').\n";
 
 struct ps {
         const char *dir;
@@ -41,7 +42,7 @@ static bool has_share(const json_t *tenant, const json_t *device)
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
-                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24];
+                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24], refused[24] = "-";
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
                    *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
@@ -54,12 +55,15 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
         (void)snprintf(index, sizeof(index), "%llu%s%.64s", (unsigned long long)field_number(device, "index"),
                        *instance ? " " : "", instance);
         (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
+        if (field_number(tenant, "refused_calls"))
+                (void)snprintf(refused, sizeof(refused), "%llu",
+                               (unsigned long long)field_number(tenant, "refused_calls"));
         table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
                   has_share(tenant, device) ?
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
-                  *job ? job : "-", field_text(tenant, "class"), field_text(tenant, "plane"),
+                  *job ? job : "-", refused, field_text(tenant, "class"), field_text(tenant, "plane"),
                   field_text(tenant, "state"), duration_format(now - since, up), processes,
                   field_text(tenant, "command"), NULL);
 }
@@ -72,8 +76,8 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?", "CLASS", "PLANE",
-                   "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?", "REFUSED>?",
+                   "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

@@ -4,7 +4,7 @@
  * NVIDIA_DRIVER_CAPABILITIES (compute, utility, video, graphics), and `profile`, which NVIDIA's containers do not know:
  * hardware counters, which count the neighbours' work too.
  *
- * Pure. What a capability opens stands in gate/policy/rules.def.
+ * Pure. What a capability opens stands in gate/policy/engines.def.
  */
 #pragma once
 

@@ -135,7 +135,7 @@ static void control_block_refresh(struct shim *shim)
         gate_stats(shim->gate, &stats);
         shim->control->n_processes = (uint32_t)stats.n_processes;
         shim->control->n_calls = stats.n_calls;
-        shim->control->n_denied = stats.n_denied;
+        shim->control->n_refused = refusals_count(&stats.refusals);
         on_books(shim);
 }
 

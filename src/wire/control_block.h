@@ -95,7 +95,8 @@ struct control_block {
         _Atomic uint32_t n_processes;
         _Atomic uint32_t has_ended; /* the tenant's last process is gone */
         _Atomic bytes host_quota, host_held;
-        _Atomic uint64_t n_calls, n_denied;
+        _Atomic uint64_t n_calls;
+        _Atomic uint64_t n_refused; /* calls without a rule, or for want of a capability; before 0.2 all denied ones */
 
         /* D */
         _Atomic nsec heartbeat; /* clock_now in the latest pass of the daemon's loop; 0: no daemon */

@@ -4,6 +4,15 @@
 address=10.200.0.1
 node=n1
 
+# today: is this a cluster of now, or of Kubernetes 1.20?
+today() { [ -n "${SUBLET_TODAY:-}" ]; }
+
+# control_gates: sets $gates, which features are switched on: what claims of parts of a device need
+control_gates() {
+        gates=()
+        ! today || gates=(--feature-gates=DRAConsumableCapacity=true)
+}
+
 # A network of nobody else's. A veth, because kubelet refuses a loopback address and the kernel may have no dummy.
 control_network() {
         ip link set lo up
@@ -43,13 +52,15 @@ X
 }
 
 control_api() {
+        local gates
+        control_gates
         part_start etcd etcd --data-dir "$cluster/etcd" --listen-client-urls http://127.0.0.1:2379 \
                 --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync
         part_start apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-address=0.0.0.0 --advertise-address="$address" \
                 --secure-port=443 --cert-dir="$cluster/certificates" --service-account-issuer=https://kubernetes.default.svc \
                 --service-account-key-file="$cluster/accounts.pub" --service-account-signing-key-file="$cluster/accounts.key" \
                 --token-auth-file="$cluster/tokens.csv" --authorization-mode=Node,RBAC --service-cluster-ip-range=10.96.0.0/24 \
-                --allow-privileged=true --kubelet-preferred-address-types=InternalIP --enable-aggregator-routing=true
+                --allow-privileged=true --kubelet-preferred-address-types=InternalIP --enable-aggregator-routing=true "${gates[@]}"
         until_ok 60 kubectl get --raw /readyz
 }
 
@@ -94,10 +105,14 @@ control_images() { # ARCHIVE...
 
 # The controller manager as admin: it must take the taint of a node that was not ready off.
 control_managers() { # SCHEDULER-CONFIGURATION
+        local no_port=(--port=0) # the port without TLS, which newer ones do not have
+        local gates
+        ! today || no_port=()
+        control_gates
         part_start controllers kube-controller-manager --kubeconfig="$cluster/admin.kubeconfig" --root-ca-file="$cluster/certificates/apiserver.crt" \
-                --service-account-private-key-file="$cluster/accounts.key" --leader-elect=false --bind-address=127.0.0.1 --port=0 \
-                --cert-dir="$cluster/controllers" --controllers='*,-ttl'
-        part_start scheduler kube-scheduler --config="$1" --bind-address=127.0.0.1 --port=0 --cert-dir="$cluster/scheduler"
+                --service-account-private-key-file="$cluster/accounts.key" --leader-elect=false --bind-address=127.0.0.1 "${no_port[@]}" \
+                --cert-dir="$cluster/controllers" --controllers='*,-ttl' "${gates[@]}"
+        part_start scheduler kube-scheduler --config="$1" --bind-address=127.0.0.1 "${no_port[@]}" --cert-dir="$cluster/scheduler" "${gates[@]}"
 }
 
 # In the namespace these are folders of ours: kubelet's, wherever it is told to be (its plugins' sockets, and the logs,
@@ -111,6 +126,10 @@ control_folders() {
 }
 
 control_kubelet() {
+        local remote=(--container-runtime=remote) # newer ones know no other
+        local gates
+        ! today || remote=()
+        control_gates
         cat > "$cluster/kubelet.yaml" <<X
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -131,9 +150,10 @@ evictionHard: {memory.available: "1Mi", nodefs.available: "0%", imagefs.availabl
 syncFrequency: 2s
 nodeStatusUpdateFrequency: 1s
 X
+        ! today || echo 'failCgroupV1: false' >> "$cluster/kubelet.yaml"
         part_start kubelet kubelet --config="$cluster/kubelet.yaml" --kubeconfig="$cluster/node.kubeconfig" --root-dir=/var/lib/kubelet \
-                --container-runtime=remote --container-runtime-endpoint="unix://$cluster/containerd.sock" --hostname-override="$node" \
-                --node-ip="$address" --cert-dir="$cluster/kubelet-certificates" --node-labels=sublet.dev/gpu=true
+                "${remote[@]}" --container-runtime-endpoint="unix://$cluster/containerd.sock" --hostname-override="$node" \
+                --node-ip="$address" --cert-dir="$cluster/kubelet-certificates" --node-labels=sublet.dev/gpu=true "${gates[@]}"
         until_ok 60 eval "kubectl get node $node | grep -q ' Ready'"
 }
 

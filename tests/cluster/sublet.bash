@@ -38,6 +38,10 @@ sublet_handler() {
 
 # sublet_account NAME: its token, in a file, as a pod would have it
 sublet_account() {
+        if today; then
+                kubectl -n sublet create token --duration=8h "$1" > "$cluster/$1.token"
+                return
+        fi
         # shellcheck disable=SC2016  # for the inner shell
         until_ok 20 sh -c '[ -n "$(kubectl -n sublet get serviceaccount "$1" -o "jsonpath={.secrets[0].name}")" ]' - "$1"
         kubectl -n sublet get secret "$(kubectl -n sublet get serviceaccount "$1" -o 'jsonpath={.secrets[0].name}')" -o 'jsonpath={.data.token}' |
@@ -56,7 +60,9 @@ sublet_rights() {
 
 # The scheduler's configuration of deploy/, in the version that this one reads, with the extender where it is here.
 sublet_scheduler() {
-        sed -e 's#kubescheduler.config.k8s.io/v1#kubescheduler.config.k8s.io/v1beta1#' -e 's#^profiles: \[#&{schedulerName: default-scheduler}, #' \
+        local version=v1beta1
+        ! today || version=v1
+        sed -e "s#kubescheduler.config.k8s.io/v1#kubescheduler.config.k8s.io/$version#" -e 's#^profiles: \[#&{schedulerName: default-scheduler}, #' \
                 -e 's#http://extender.sublet.svc:12345#http://127.0.0.1:12345#' \
                 "$root/deploy/kubernetes/scheduler.yaml" > "$1"
         printf 'clientConnection: {kubeconfig: %s}\nleaderElection: {leaderElect: false}\n' "$cluster/scheduler.kubeconfig" >> "$1"
@@ -70,7 +76,9 @@ sublet_extender() {
 
 # The certificate and the configurations of deploy/; the Service leads to this process.
 sublet_webhook() {
-        "$root/deploy/kubernetes/certificate" --before-1.28 > "$cluster/webhook.yaml"
+        local before=--before-1.28
+        ! today || before=
+        "$root/deploy/kubernetes/certificate" ${before:+"$before"} > "$cluster/webhook.yaml"
         sed -n 's/^data: {tls.crt: \([^,]*\), tls.key: \([^}]*\)}/\1/p' "$cluster/webhook.yaml" | base64 -d > "$cluster/webhook.crt"
         sed -n 's/^data: {tls.crt: \([^,]*\), tls.key: \([^}]*\)}/\2/p' "$cluster/webhook.yaml" | base64 -d > "$cluster/webhook.key"
         part_start webhook "$sublet" webhook --cert "$cluster/webhook.crt" --key "$cluster/webhook.key" --host webhook.sublet.svc --scheduler sublet-scheduler \

@@ -33,7 +33,7 @@ log=$out/jobs.log
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 SUBLET_DIR=$work/node
 mkdir -p "$SUBLET_DIR"
 
-finish() {
+finish() { # the daemon is no child of a timeout: its number is needed
         touch "$work/b/stop"
         jobs -p | grep -vx "${daemon:-none}" | xargs -r kill -9 2> /dev/null
         [ -z "$daemon" ] || kill "$daemon" 2> /dev/null
@@ -60,7 +60,7 @@ else
                 say "# no load program: see $log"
 fi
 rounds=$(timeout -k 2 20 "$load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')
-timeout -k 2 300 "$sublet" daemon --dir "$SUBLET_DIR" > "$out/daemon.log" 2>&1 &
+"$sublet" daemon --dir "$SUBLET_DIR" > "$out/daemon.log" 2>&1 &
 daemon=$!
 for_seconds 10 test -S "$SUBLET_DIR/tenant.sock" || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
 
@@ -268,7 +268,7 @@ part_kills() {
         kill -9 "$daemon"
         sleep 1
         wait "$daemon" 2> /dev/null
-        timeout -k 2 300 "$sublet" daemon --dir "$SUBLET_DIR" >> "$out/daemon.log" 2>&1 &
+        "$sublet" daemon --dir "$SUBLET_DIR" >> "$out/daemon.log" 2>&1 &
         daemon=$!
         goes_on 'b, the daemon killed'
 }

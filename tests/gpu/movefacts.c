@@ -610,7 +610,6 @@ static void move_all(struct move *move, bool all)
         if (!move->n_parts)
                 return;
         copies = host_ready(move);
-        printf("  copies=%d\n", copies);
         channels_switch(move, true);
         began = ce_now();
         parts_dup(move);
@@ -639,22 +638,17 @@ static int own_main(size_t n, uint64_t bytes, bool all)
 {
         struct move move = { .pidfd = -1 };
         struct program program;
-        double began;
 
         if (!program_begin(&program, n, bytes))
                 return 1;
         program_look(&program);
         look_say("before");
         move_all(&move, all);
-        began = ce_now();
         program_look(&program);
         look_say("after");
-        printf("  looked ms=%.1f\n", ms(began));
-        (void)launch(&program, program.fill, 0);
-        (void)fine("filled again", cuCtxSynchronize());
+        (void)fine("filled again", launch(&program, program.fill, 0) ? cuCtxSynchronize() : CUDA_ERROR_UNKNOWN);
         for (size_t i = 0; i < n; i++)
                 (void)fine("free", cuMemFree(program.pieces[i]));
-        (void)fine("context freed", cuDevicePrimaryCtxRelease(0));
         return notes->bad || notes->samples_bad;
 }
 
@@ -721,8 +715,6 @@ static int foreign_main(size_t n, uint64_t bytes, bool multi)
         notes->bad = notes->samples_bad = UINT32_MAX;
         if (other_ask(to, from, 'l'))
                 look_say("after");
-        else
-                printf("  the other program did not answer\n");
         (void)other_ask(to, from, 'q');
         (void)kill(child, SIGKILL);
         (void)waitpid(child, NULL, 0);
@@ -745,7 +737,6 @@ static void checkpoint_step(const char *name, pid_t child, uint64_t first)
         }
         r = call(child, first ? arguments : NULL);
         printf("  %s result=%d ms=%.1f\n", name, (int)r, ms(began));
-        (void)fflush(stdout);
 }
 
 static int checkpoint_main(size_t mib)

@@ -7,7 +7,7 @@
 #
 # The programs video, vulkan and gles, and the streams t.h264 and t.hevc, lie beside SUBLET: they need headers which
 # machines with a GPU seldom have. Leaves $OUT/everything.tar.gz (traces, outputs) and $OUT/everything.txt, and
-# prints for each program the classes, controls and requests of the driver that rules.def lacks.
+# prints for each program the classes, controls and requests of the driver that rules.def and engines.def lack.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -183,7 +183,7 @@ if command -v ncu > /dev/null; then
 fi
 } 2>&1 | tee "$OUT/everything.txt"
 
-python3 - "$traces" "$root/src/gate/policy/rules.def" >> "$OUT/everything.txt" <<'END'
+python3 - "$traces" "$root/src/gate/policy/rules.def" "$root/src/gate/policy/engines.def" >> "$OUT/everything.txt" <<'END'
 """What each program asked for that rules.def lacks; the grammar is in tools/record.c."""
 import collections
 import os
@@ -201,7 +201,7 @@ def u32(data, at):
 
 
 known = collections.defaultdict(set)
-for m in re.finditer(r"^RULE(?:_OF)?\((?:\s*[A-Z_| ]+,)??\s*(\w+),\s*(0x[0-9a-f]+)", open(sys.argv[2]).read(), re.M):
+for m in re.finditer(r"^RULE(?:_OF)?\((?:\s*[A-Z_| ]+,)??\s*(\w+),\s*(0x[0-9a-f]+)", "".join(open(f).read() for f in sys.argv[2:]), re.M):
     known[m[1]].add(int(m[2], 16))
 programs = collections.defaultdict(lambda: collections.defaultdict(list))
 for name in sorted(n for n in os.listdir(sys.argv[1]) if not n.startswith("tenant-")):

@@ -27,8 +27,8 @@ def u32(data, at):
 
 def rules_of(path):
     rules = {}
-    for line in open(path):
-        found = re.match(r"RULE\( (CLASS|CONTROL), +(0x[0-9a-f]+), +(\w+),", line)
+    for line in [*open(path), *open(path.replace("rules.def", "engines.def"))]:
+        found = re.match(r"RULE(?:_OF\( [A-Z_| ]+,|\() (CLASS|CONTROL), +(0x[0-9a-f]+), +(\w+),", line)
         if found:
             rules[found[1].lower(), int(found[2], 16)] = found[3]
     return rules

@@ -33,6 +33,35 @@ sees_its_quota_and_stops_there() {
         "$sublet" events --json | jq -se 'any(.name == "QUOTA_REFUSED")'
 }
 
+# engines NAME JQ-EDIT: what a container gets of the engines beside compute
+engines() {
+        bundle "$1" '.annotations = {"sublet.dev/mem": "1G"} | .mounts += [{destination: "/h", source: "'"$plain"'/tests/hostile",
+                type: "bind", options: ["ro", "rbind"]}] | '"$2" /h/attack-other-engines
+        run runtime run "$bundles/$1" "$1"
+        echo "$output"
+}
+
+# An image says in NVIDIA_DRIVER_CAPABILITIES which parts of the driver it uses, and gets no others; the annotation
+# counts before it; what shows the neighbours' work no container may have.
+has_the_capabilities_that_its_image_names() {
+        engines d '.process.env += ["NVIDIA_DRIVER_CAPABILITIES=compute,video"]'
+        [ "$status" -eq 0 ]
+        [ "$(value video "$output")" -eq 8 ]
+        [ "$(value graphics "$output")" -eq 0 ]
+        wait_for has_tenants 0
+        "$sublet" events --json | jq -se 'any(.name == "CAPABILITY_MISSING")'
+        engines d '.process.env += ["NVIDIA_DRIVER_CAPABILITIES=compute,video"] | .annotations["sublet.dev/capabilities"] = "graphics"'
+        [ "$(value graphics "$output")" -eq 12 ]
+        wait_for has_tenants 0
+        engines d '.'
+        [ "$(value video "$output")" -eq 0 ]
+        [ "$(value graphics "$output")" -eq 0 ]
+        wait_for has_tenants 0
+        engines d '.annotations["sublet.dev/capabilities"] = "all,profile"'
+        [ "$status" -ne 0 ]
+        [[ $output == *"profile shows the neighbours' work"* ]]
+}
+
 # ps shows the container while it runs, and killing it empties the ledger.
 is_a_tenant_of_the_daemon_until_it_ends() {
         bundle b '.annotations = {"sublet.dev/mem": "2G", "sublet.dev/share": "25"}' \

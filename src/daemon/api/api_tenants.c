@@ -52,23 +52,23 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 device_read(&daemon->devices[i]);
                 (void)json_array_append_new(devices, device_json(tenant, &daemon->devices[i]));
         }
-        return json_pack("{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                         "s:s?}",
-                         "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
-                         (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
-                         "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
-                         (json_int_t)(tenant->since / NSEC_PER_SEC), "class", turns_class_name(tenant->lease.class),
-                         "mode", tenant->lease.mode, "state", tenant_state_name(tenant), "plane",
-                         enforcement_name(tenant->lease.enforcement), "attach_error",
-                         tenant->lease.enforcement == ENFORCEMENT_PRELOAD && tenant->attach_error ?
-                                 strerror(tenant->attach_error & 4095) :
-                                 NULL,
-                         "share_asked_permille", (int)tenant->lease.share, "host_quota_bytes",
-                         (json_int_t)tenant->lease.host, "host_held_bytes",
-                         (json_int_t)(tenant->control ? tenant->control->host_held : 0), "container",
-                         message_container_new(&tenant->lease.container), "devices", devices, "sms",
-                         tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job",
-                         tenant->lease.job[0] ? tenant->lease.job : NULL);
+        return json_pack(
+                "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
+                "s:s?, s:I}",
+                "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
+                (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
+                "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
+                (json_int_t)(tenant->since / NSEC_PER_SEC), "class", turns_class_name(tenant->lease.class), "mode",
+                tenant->lease.mode, "state", tenant_state_name(tenant), "plane",
+                enforcement_name(tenant->lease.enforcement), "attach_error",
+                tenant->lease.enforcement == ENFORCEMENT_PRELOAD && tenant->attach_error ?
+                        strerror(tenant->attach_error & 4095) :
+                        NULL,
+                "share_asked_permille", (int)tenant->lease.share, "host_quota_bytes", (json_int_t)tenant->lease.host,
+                "host_held_bytes", (json_int_t)(tenant->control ? tenant->control->host_held : 0), "container",
+                message_container_new(&tenant->lease.container), "devices", devices, "sms",
+                tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job", tenant->lease.job[0] ? tenant->lease.job : NULL,
+                "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0));
 }
 
 /* The entry of one device in an ended tenant's report. */
@@ -104,20 +104,31 @@ static json_t *ended_devices(const json_t *lease, const json_t *report)
         return array;
 }
 
+static json_int_t refused_calls(const json_t *report)
+{
+        json_int_t sum = 0;
+        const json_t *row;
+        size_t i;
+
+        json_array_foreach (json_object_get(report, "refused"), i, row)
+                sum += json_integer_value(json_object_get(row, "count"));
+        return sum;
+}
+
 /* The fields of a living tenant, as far as they are known. */
 static json_t *ended_json(const json_t *row)
 {
         json_t *lease = json_object_get(row, "lease"), *report = json_object_get(row, "report");
 
         return json_pack(
-                "{s:s, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:O?, s:o, s:O}", "tenant",
+                "{s:s, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:O?, s:o, s:O, s:I}", "tenant",
                 message_text(lease, "tenant", ""), "id", (json_int_t)message_number(row, "id", 0), "uid",
                 (json_int_t)message_number(lease, "owner", 0), "command", message_text(lease, "command", ""), "keeper",
                 0, "processes", 0, "since", (json_int_t)(message_number(row, "since", 0) / NSEC_PER_SEC), "ended",
                 (json_int_t)(message_number(row, "ended", 0) / NSEC_PER_SEC), "class",
                 message_text(lease, "class", "normal"), "mode", message_text(lease, "mode", "time"), "state", "ended",
                 "plane", message_text(lease, "plane", "gate"), "container", json_object_get(lease, "container"),
-                "devices", ended_devices(lease, report), "report", report);
+                "devices", ended_devices(lease, report), "report", report, "refused_calls", refused_calls(report));
 }
 
 static void append_ended(struct daemon *daemon, const struct api_request *request, json_t *array)

@@ -241,6 +241,16 @@ static void write_jobs(FILE *to, const struct daemon *daemon, const struct api_r
                                       NULL);
 }
 
+static void write_refused(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        static const char name[] = "sublet_tenant_refused_calls_total";
+
+        metrics_head(to, name, "counter", "Driver calls refused because they have no rule or want another capability.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->control && api_sees(request, t))
+                        metrics_value(to, name, (double)t->control->n_refused, "tenant", t->lease.tenant, NULL);
+}
+
 static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         size_t n = 0;
@@ -275,6 +285,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         write_engines(to, daemon, request);
         write_containers(to, daemon, request);
         write_jobs(to, daemon, request);
+        write_refused(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);
         api_text(ret, METRICS_TYPE, text, size);

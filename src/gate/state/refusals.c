@@ -16,3 +16,12 @@ void refusals_note(struct refusals *refusals, enum rm_kind kind, uint32_t number
         else
                 refusals->n_others++;
 }
+
+uint64_t refusals_count(const struct refusals *refusals)
+{
+        uint64_t n = refusals->n_others;
+
+        for (size_t i = 0; i < refusals->n_rows; i++)
+                n += refusals->rows[i].n;
+        return n;
+}

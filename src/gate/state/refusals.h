@@ -25,4 +25,7 @@ struct refusals {
         uint64_t n_others;
 };
 
+/* How many calls in all. */
+uint64_t refusals_count(const struct refusals *refusals);
+
 void refusals_note(struct refusals *refusals, enum rm_kind kind, uint32_t number, unsigned int capability);

@@ -51,6 +51,10 @@ struct grpc_message {
 
 void grpc_message_done(struct grpc_message *message);
 
+/* A message of protobuf-c, encoded. 0; -ENOMEM. */
+struct ProtobufCMessage;
+int grpc_message_pack(const struct ProtobufCMessage *message, struct grpc_message *ret);
+
 struct grpc_method {
         const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
         bool is_stream;   /* called again for each message */

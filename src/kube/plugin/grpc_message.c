@@ -3,6 +3,7 @@
 #include "kube/plugin/grpc_inside.h"
 
 #include <errno.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,18 @@ void grpc_message_done(struct grpc_message *message)
 {
         free(message->data);
         *message = (struct grpc_message){ 0 };
+}
+
+int grpc_message_pack(const struct ProtobufCMessage *message, struct grpc_message *ret)
+{
+        struct grpc_message packed = { .size = protobuf_c_message_get_packed_size(message) };
+
+        packed.data = malloc(packed.size ? packed.size : 1);
+        if (!packed.data)
+                return -ENOMEM;
+        (void)protobuf_c_message_pack(message, packed.data);
+        *ret = packed;
+        return 0;
 }
 
 void grpc_body_done(struct grpc_body *body)

@@ -324,5 +324,5 @@ int plugin_allocate(const struct plugin_resource *resource, const struct plugin_
         }
         message.containers = list;
         message.n_containers = asked->n_containers;
-        return plugin_pack(&message.base, ret);
+        return grpc_message_pack(&message.base, ret);
 }

@@ -16,8 +16,6 @@ struct plugin_amount {
 int plugin_count_ids(const struct plugin_resource *resource, const struct plugin_node *node, char **ids, size_t n_ids,
                      struct plugin_amount amounts[static PLUGIN_DEVICES], struct err *err);
 
-int plugin_pack(const ProtobufCMessage *message, struct grpc_message *ret);
-
 #define PLUGIN_FREEP(name, type, function)                                                                             \
         static inline void name(type **message)                                                                        \
         {                                                                                                              \

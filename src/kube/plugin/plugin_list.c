@@ -8,18 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int plugin_pack(const ProtobufCMessage *message, struct grpc_message *ret)
-{
-        struct grpc_message packed = { .size = protobuf_c_message_get_packed_size(message) };
-
-        packed.data = malloc(packed.size ? packed.size : 1);
-        if (!packed.data)
-                return -ENOMEM;
-        (void)protobuf_c_message_pack(message, packed.data);
-        *ret = packed;
-        return 0;
-}
-
 static char word_healthy[] = "Healthy", word_unhealthy[] = "Unhealthy";
 
 /* A row of the list, with its id. */
@@ -65,7 +53,7 @@ int plugin_list(const struct plugin_resource *resource, const struct plugin_node
         fill_rows(resource, node, rows, list);
         message.devices = list;
         message.n_devices = n;
-        return plugin_pack(&message.base, ret);
+        return grpc_message_pack(&message.base, ret);
 }
 
 int plugin_options(struct grpc_message *ret)
@@ -74,7 +62,7 @@ int plugin_options(struct grpc_message *ret)
 
         options.pre_start_required = true;
         options.preferred_available = true;
-        return plugin_pack(&options.base, ret);
+        return grpc_message_pack(&options.base, ret);
 }
 
 int plugin_register(const char *resource, const char *endpoint, struct grpc_message *ret)
@@ -89,7 +77,7 @@ int plugin_register(const char *resource, const char *endpoint, struct grpc_mess
         request.endpoint = (char *)(uintptr_t)endpoint; /* packed, not kept */
         request.resource_name = (char *)(uintptr_t)resource;
         request.options = &options;
-        return plugin_pack(&request.base, ret);
+        return grpc_message_pack(&request.base, ret);
 }
 
 int plugin_pre_start(const struct plugin_resource *resource, const struct plugin_node *node,

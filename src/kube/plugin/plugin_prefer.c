@@ -174,7 +174,7 @@ int plugin_prefer(const struct plugin_resource *resource, const struct plugin_no
         message.containers = list;
         message.n_containers = asked->n_containers;
         r = r < 0 ? err_say(err, r, "GetPreferredAllocation: not ids of %s", resource->name) :
-                    plugin_pack(&message.base, ret);
+                    grpc_message_pack(&message.base, ret);
         for (size_t i = 0; i < asked->n_containers; i++)
                 free(answers[i].ids);
         return r;

@@ -7,15 +7,26 @@
 #include "kube/plugin/checkpoint.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* Kubelet creates its socket before it listens on it, and it empties the directory file by file. */
 #define SETTLE (100 * NSEC_PER_MSEC)
+
+void plugin_log(const char *format, ...)
+{
+        char text[512];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        (void)fprintf(stderr, "sublet: %s\n", text);
+}
 
 static void give_up(struct plugin *plugin, int code)
 {
@@ -119,18 +130,11 @@ static int watch_directory(struct plugin *plugin, struct err *err)
 
 static int take_signals(struct plugin *plugin, struct err *err)
 {
-        sigset_t set;
-        int fd;
+        int r;
 
-        (void)sigemptyset(&set);
-        (void)sigaddset(&set, SIGINT);
-        (void)sigaddset(&set, SIGTERM);
-        (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-        fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        plugin->signals = (struct loop_source){ .fd = fd, .ready = on_signal, .context = plugin };
-        if (fd < 0 || loop_add(plugin->loop, &plugin->signals, EPOLLIN) < 0)
-                return err_set(err, -errno, "signals");
-        return 0;
+        plugin->signals = (struct loop_source){ .ready = on_signal, .context = plugin };
+        r = loop_add_end(plugin->loop, &plugin->signals);
+        return r < 0 ? err_set(err, r, "signals") : 0;
 }
 
 static int start_reporter(struct plugin *plugin, struct err *err)

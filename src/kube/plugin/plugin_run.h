@@ -63,5 +63,8 @@ void endpoint_end(struct endpoint *endpoint);
 int plugin_poll_start(struct plugin *plugin, struct err *err);
 void plugin_poll_stop(struct plugin *plugin);
 
+/* A line of the log, to the standard error output. Also the DRA driver's. */
+void plugin_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Until a signal or a fatal error. 0; -errno with err. */
 int plugin_run(struct plugin *plugin, struct err *err);

@@ -9,7 +9,6 @@
 #include "kube/plugin/plugin_run.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,17 +27,6 @@ struct options {
         unsigned int seats;
         bool is_aliyun, is_preload;
 };
-
-__attribute__((format(printf, 1, 2))) static void log_line(const char *format, ...)
-{
-        char text[512];
-        va_list arguments;
-
-        va_start(arguments, format);
-        (void)vsnprintf(text, sizeof(text), format, arguments);
-        va_end(arguments);
-        (void)fprintf(stderr, "sublet: %s\n", text);
-}
 
 static int read_inject(const struct flag *flag, const char *words, struct err *err)
 {
@@ -152,7 +140,7 @@ int device_plugin_main(int argc, char **argv)
 {
         struct plugin plugin = { .kubelet = "/var/lib/kubelet/device-plugins",
                                  .leases = { .path = "/run/sublet/leases" },
-                                 .say = log_line };
+                                 .say = plugin_log };
         struct options options = { 0 };
         const struct flag flags[] = {
                 { "dir", 0, flag_text, &plugin.dir, "DIR",

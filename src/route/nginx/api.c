@@ -138,6 +138,26 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
 
 /* ---- settings --------------------------------------------------------------------------------------- */
 
+static const char *check_expected(const json_t *models)
+{
+        if (models && (!json_is_array(models) || json_array_size(models) > POOL_EXPECTED))
+                return "'models' is an array of at most 128 names";
+        for (size_t i = 0; i < json_array_size(models); i++)
+                if (!json_string_length(json_array_get(models, i)))
+                        return "a model's name is not empty";
+        return NULL;
+}
+
+/* They end at the first 0: the ones behind it are written before. */
+static void set_expected(struct pool_settings *s, const json_t *models)
+{
+        for (size_t i = POOL_EXPECTED; models && i-- > 0;) {
+                const json_t *name = json_array_get(models, i);
+
+                s->expected[i] = name ? pool_model_hash(json_string_value(name), json_string_length(name)) : 0;
+        }
+}
+
 static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *body)
 {
         struct pool_settings *s = &pool->settings;
@@ -152,7 +172,7 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
                         { "breaker_failures", &s->breaker_failures, s->breaker_failures },
                         { "breaker_ms", &s->breaker_ms, s->breaker_ms },
                         { "first_byte_ms", &s->first_byte_ms, s->first_byte_ms } };
-        json_t *complete = json_object_get(body, "complete");
+        json_t *complete = json_object_get(body, "complete"), *models = json_object_get(body, "models");
 
         for (size_t i = 0; !why && i < sizeof(numbers) / sizeof(numbers[0]); i++)
                 why = replica_body_number(body, numbers[i].name, &numbers[i].value);
@@ -160,12 +180,14 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
                 why = "there is no such policy";
         if (complete && !json_is_boolean(complete))
                 why = "'complete' is true or false";
+        why = why ? why : check_expected(models);
         if (why)
                 return send_refusal(r, 400, why);
         for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
                 *numbers[i].to = numbers[i].value;
         if (complete)
                 s->is_complete = json_is_true(complete);
+        set_expected(s, models);
         if (policy)
                 s->policy = (uint32_t)(pick_policy_find(policy) - PICK_POLICIES);
         atomic_fetch_add(&pool->serial, 1);

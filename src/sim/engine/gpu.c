@@ -50,18 +50,6 @@ static void work_free(struct machine *machine, struct work *work)
         free(work);
 }
 
-static void semaphore_write(const struct work *work, nsec at)
-{
-        uint64_t pair[2] = { work->value, (uint64_t)at };
-        int fd;
-
-        if (!work->semaphore)
-                return;
-        fd = mem_fd(work->semaphore);
-        if (fd >= 0)
-                (void)!pwrite(fd, pair, sizeof(pair), (off_t)work->semaphore_offset);
-}
-
 void waiters_wake(struct channel *channel, nsec now)
 {
         for (struct waiter **at = &channel->waiters; *at;) {
@@ -97,6 +85,7 @@ static void run_done(void *context, struct run_queue *queue, struct run_work *ru
         if (work->value > channel->reached)
                 channel->reached = work->value;
         semaphore_write(work, at);
+        copy_done(channel, &work->copy);
         work_free(gpu->machine, work);
         waiters_wake(channel, at);
 }
@@ -228,7 +217,10 @@ uint32_t group_alloc(struct request *request, struct object *object, struct part
         if (!engine || engine > ENGINE_LAST)
                 return RM_STATUS_INVALID_ARGUMENT;
         object->group = group_new(object->gpu, request->client, engine);
-        return object->group ? RM_STATUS_OK : RM_STATUS_NO_MEMORY;
+        if (!object->group)
+                return RM_STATUS_NO_MEMORY;
+        object->group->space = rm_get32(params->data, params->size, 8);
+        return RM_STATUS_OK;
 }
 
 void group_unref(struct group *group)

@@ -22,7 +22,7 @@ static void position_write(const struct channel *channel, size_t at, uint32_t va
                 (void)!pwrite(fd, &value, sizeof(value), (off_t)(channel->userd_at + at));
 }
 
-/* gpFifoEntries@16 hUserdMemory[0]@32 userdOffset[0]@64, if the engine is at 128 */
+/* gpFifoOffset@8 gpFifoEntries@16 hVASpace@28 hUserdMemory[0]@32 userdOffset[0]@64, if the engine is at 128 */
 void ring_find(struct channel *channel, const struct request *request, const struct part *params)
 {
         size_t moved = request->file->machine->layout.channel_engine_at - 128;
@@ -35,6 +35,11 @@ void ring_find(struct channel *channel, const struct request *request, const str
                 return;
         channel->userd = mem_ref(object->memory);
         channel->userd_at = at;
+        channel->ring = rm_get64(params->data, params->size, 8);
+        channel->client = request->client->top.handle;
+        channel->space = channel->group->space;
+        if (!channel->space)
+                channel->space = rm_get32(params->data, params->size, 28);
         position_write(channel, USERD_GET, 0);
         position_write(channel, USERD_PUT, 0);
 }

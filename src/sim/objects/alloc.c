@@ -16,7 +16,7 @@ enum {
         CLASS_WINDOW = 0x02,
         CLASS_EVENT = 0x05,
         CLASS_REGISTERS = 0x3f,
-        CLASS_NOTHING = 0x70,
+        CLASS_RANGE = 0x70, /* by request 0x27 it is nothing */
         CLASS_VIRTUAL = 0x50a0,
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
@@ -133,6 +133,9 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
                 return device_alloc(machine, object, params);
         case RM_CLASS_SUBDEVICE:
                 return subdevice_alloc(object, params);
+        case CLASS_RANGE:
+                range_note(object, params);
+                return RM_STATUS_OK;
         case CLASS_VIRTUAL:
                 return params->size ? taken_alloc(object, params) : RM_STATUS_INVALID_ARGUMENT;
         case RM_CLASS_VIDEO_MEMORY:
@@ -169,7 +172,7 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
 /* Gives back what the object was; it is out of all maps. */
 void object_gone(void *context, struct object *object)
 {
-        (void)context;
+        space_forget(context, object);
         buffer_free(object->buffer);
         if (object->memory) {
                 object->memory->n_handles--;
@@ -226,8 +229,7 @@ uint32_t alloc_object(struct machine *machine, struct request *request)
 /* What request 0x27 makes without memory of its own: all of the device's registers or memory, or nothing. */
 static bool is_dummy(uint32_t class_number)
 {
-        return class_number == CLASS_REGISTERS || class_number == RM_CLASS_VIDEO_MEMORY ||
-               class_number == CLASS_NOTHING;
+        return class_number == CLASS_REGISTERS || class_number == RM_CLASS_VIDEO_MEMORY || class_number == CLASS_RANGE;
 }
 
 /* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1). */
@@ -253,6 +255,10 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
                 return RM_STATUS_NO_MEMORY;
         } else {
                 object->memory->n_handles = 1;
+                if (request->call.class_or_cmd == RM_CLASS_OS_DESCRIPTOR) {
+                        object->memory->pages_of = request->sender.pid;
+                        object->memory->pages_at = rm_get64(request->block.data, request->block.size, 24);
+                }
         }
         rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
         rm_put64(request->block.data, request->block.size, 32, limit);

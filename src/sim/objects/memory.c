@@ -15,6 +15,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
         CLASS_VIRTUAL = 0x50a0,
@@ -74,6 +76,7 @@ void mem_unref(struct memory *memory)
                 LIST_REMOVE_BY(&memory->gpu->pages, memory, next_page);
         if (memory->fd >= 0) {
                 (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->size);
+                (void)ftruncate(memory->fd, (off_t)(memory->size + HOST_PAGE)); /* nobody's: mem_adopt */
                 close(memory->fd);
         }
         free(memory);
@@ -115,6 +118,22 @@ int mem_fd(struct memory *memory)
         if (memory->is_page)
                 page_write(memory);
         return memory->fd;
+}
+
+/*
+ * What a program sees of memory that is mapped for its device is the file that was its bytes when the program mapped
+ * it. When that memory is freed, and other memory is mapped at the same place, the program is to see that: so it takes
+ * the file over, if it has no bytes of its own yet and the file is nobody's any more.
+ */
+bool mem_adopt(struct memory *memory, int fd)
+{
+        struct stat stat;
+
+        if (memory->fd >= 0 || memory->below || memory->pages_of || fstat(fd, &stat) < 0 ||
+            stat.st_size != (off_t)(memory->size + HOST_PAGE) || ftruncate(fd, (off_t)memory->size) < 0)
+                return false;
+        memory->fd = fd;
+        return true;
 }
 
 void mem_pages_update(struct gpu *gpu)

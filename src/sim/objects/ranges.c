@@ -4,6 +4,7 @@
 
 #include "rm/numbers.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -68,6 +69,17 @@ void range_make_resident(struct range *range, struct gpu *gpu)
         range->gpu = gpu;
 }
 
+/* Memory that filled the range: what a program sees there is its file. */
+static void file_keep(struct range *range, const struct mapping *mapping)
+{
+        if (range->kind != RANGE_EXTERNAL || !mapping->memory || mapping->memory->fd < 0 ||
+            mapping->base != range->base || mapping->length != range->length || mapping->memory->size != range->length)
+                return;
+        if (range->fd >= 0)
+                close(range->fd);
+        range->fd = fcntl(mapping->memory->fd, F_DUPFD_CLOEXEC, 0);
+}
+
 void range_unmap(struct range *range, uint64_t base, uint64_t length, const struct gpu *gpu)
 {
         for (struct mapping **at = &range->mappings; *at;) {
@@ -78,6 +90,7 @@ void range_unmap(struct range *range, uint64_t base, uint64_t length, const stru
                         continue;
                 }
                 *at = mapping->next;
+                file_keep(range, mapping);
                 if (mapping->gpu)
                         mmu_give(mapping->gpu, mapping->tables);
                 mem_unref(mapping->memory);

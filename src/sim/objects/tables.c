@@ -17,6 +17,7 @@ enum {
         FLAG_LAZY = 0x400,
         FLAG_EXTERNAL = 0x400000,
         SPACE_IS_EXTERNAL = 0x8, /* flag of an address space */
+        CLASS_RANGE = 0x70,
         PAGES_BIG = 2,
         PAGES_HUGE = 3,
 };
@@ -84,6 +85,8 @@ uint32_t taken_map_dma(struct request *request)
         uint64_t base = rm_get64(request->block.data, request->block.size, request->call.status_at - 8);
         uint64_t length = request->call.length;
 
+        if (dma && dma->class_number == CLASS_RANGE)
+                return space_map(request, dma);
         if (!dma || dma->class_number != RM_CLASS_MEMORY_VIRTUAL || length > UINT64_MAX / 4 || base > UINT64_MAX / 4)
                 return RM_STATUS_OK;
         return object_take(dma, tables_of(base, length, 1));

@@ -118,6 +118,8 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
                 return status;
         if (!is_inside(offset, request->call.length, 0, memory->size))
                 return RM_STATUS_INVALID_ARGUMENT;
+        if (machine->faults.map_refused_at && --machine->faults.map_refused_at == 0)
+                return RM_STATUS_NO_MEMORY;
         mapping = malloc(sizeof(*mapping));
         if (!mapping)
                 return RM_STATUS_NO_MEMORY;
@@ -125,6 +127,8 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
         range_unmap(range, request->call.base, request->call.length, gpu);
         *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, NULL, 0 };
         range->mappings = mapping;
+        if (range->fd >= 0 && range->length == memory->size && mem_adopt(memory, range->fd))
+                range->fd = -1;
         return mapping_tables(gpu, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
 }
 

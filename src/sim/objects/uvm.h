@@ -37,8 +37,8 @@ struct range {
         struct mapping *mappings;        /* external */
         struct heap_evictable evictable; /* managed */
         struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
-        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
-        pid_t mapper;                    /* the process that mapped a managed range */
+        int fd;       /* bytes of a pool or managed range; -1: not mapped yet. External: of what filled it, mem_adopt */
+        pid_t mapper; /* the process that mapped a managed range */
 };
 
 struct space {

@@ -99,6 +99,8 @@ nsec machine_advance(struct machine *machine)
         next = due < next ? due : next;
 
         for (unsigned int i = 0; i < machine->options.n_gpus; i++) {
+                due = copies_advance(&machine->gpus[i]);
+                next = due < next ? due : next;
                 due = gpu_advance(&machine->gpus[i]);
                 next = due < next ? due : next;
         }
@@ -146,6 +148,8 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_own_channel:
         case FAULT_own_space:
         case FAULT_own_client:
+        case FAULT_copy_fault_at:
+        case FAULT_map_refused_at:
                 break;
         }
         machine->faults = *faults;

@@ -12,11 +12,13 @@
  *      objects/fabric.c    addresses of an NVLink fabric
  *      objects/exports.c   memory that a descriptor carries to other processes
  *      objects/uvm.c       VA spaces, external and managed ranges
+ *      objects/spaces.c    address spaces of the driver's, by address
  *      objects/tables.c    what the driver takes without being asked: page tables, address spaces
  *      methods/            what objects answer to controls
  *      engine/gpu.c        devices: groups, channels, launches, fences
  *      engine/meetings.c   work of several devices that waits for each other
  *      engine/ring.c       positions of channels' rings
+ *      engine/copies.c     copies that rings in memory ask for
  *      engine/breakage.c   faults of a device
  *      engine/records.c    context-switch records
  * over the pure parts: objects/handles.h, objects/heap.h, engine/runlist.h.
@@ -67,7 +69,9 @@ struct memory {
         unsigned int n_handles; /* user objects among them; more than one: shared */
         struct gpu *gpu;        /* whose heap it is taken from; NULL: host memory, or none */
         bytes size, taken, offset;
-        int fd; /* its bytes, made when first wanted; -1 */
+        int fd;         /* its bytes, made when first wanted; -1 */
+        pid_t pages_of; /* the bytes are this process's, at pages_at; 0: they are fd's */
+        uint64_t pages_at;
         uint32_t attr, attr2;
         bool is_page;             /* the page of live figures, class 0xde; takes nothing */
         struct memory *next_page; /* of the same device */
@@ -127,7 +131,15 @@ struct group {
         uint32_t context;    /* what records call it: the cid of its first channel */
         uint64_t slice_usec; /* as set, for GET_TIMESLICE */
         bytes taken;         /* for context buffers, which have no handle */
+        uint32_t space;      /* handle of its address space; 0: its channels name one */
         bool is_retained;    /* by a UVM space, with what its channels have (measured: tests/gpu/ownmem.sh) */
+};
+
+/* A copy as methods say it, engine/copies.c. */
+struct copy {
+        uint64_t from, to, bytes, semaphore; /* addresses in the channel's space */
+        uint32_t payload;
+        bool is_copy, is_release;
 };
 
 struct channel {
@@ -141,6 +153,9 @@ struct channel {
         struct memory *userd; /* holds the positions of its ring; NULL: none */
         uint64_t userd_at;
         uint32_t n_entries, put, get; /* of the ring */
+        uint64_t ring;                /* its address in the space, if it lies in memory that engines look at */
+        uint32_t client, space;       /* handles */
+        struct copy copy;             /* what methods have said so far */
         struct waiter *waiters;
 };
 
@@ -153,6 +168,7 @@ struct work {
         uint64_t semaphore_offset;
         uint32_t after_client, after_channel;
         uint64_t after_value;
+        struct copy copy;
 };
 
 /* A request that waits for a fence. */
@@ -205,6 +221,7 @@ struct machine {
         nsec now;            /* monotonic */
         nsec realtime_since; /* what to add to it for the time of day */
         uint64_t n_range_groups;
+        struct dma_map *dma_maps; /* the latest first; spaces.c */
         struct late_answer *late_answers;
         struct channel_switch *channel_switches; /* the soonest first */
         struct meeting *meetings;                /* the oldest first */
@@ -320,7 +337,8 @@ uint32_t alloc_status(int r);
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
 struct memory *mem_ref(struct memory *memory);
 void mem_unref(struct memory *memory);
-int mem_fd(struct memory *memory); /* borrowed; or -errno */
+int mem_fd(struct memory *memory);             /* borrowed; or -errno */
+bool mem_adopt(struct memory *memory, int fd); /* true: it has the descriptor of freed memory now */
 
 /* Of the memory classes; and VID_HEAP_CONTROL. */
 uint32_t mem_alloc(struct object *object, struct part *params);
@@ -358,6 +376,17 @@ void group_give(struct group *group, bytes size); /* a channel of it ends: kept,
 int gpu_register(struct gpu *gpu);                /* a space begins to use it. HEAP_* */
 void gpu_unregister(struct gpu *gpu);
 
+/* ---- spaces.c: address spaces that the driver manages, by ranges of class 0x70 -------------------- */
+
+void range_note(struct object *object, const struct part *params);
+uint32_t space_map(struct request *request, const struct object *range);
+void space_unmap(struct request *request);
+void space_forget(struct machine *machine, const struct object *object); /* which is gone */
+
+/* Bytes at an address of the channel's space, into or from the buffer. False: nothing is there, or not all of it. */
+bool space_move(struct machine *machine, const struct channel *channel, bool is_write, uint64_t at, void *buffer,
+                size_t size);
+
 /* ---- uvm.c --------------------------------------------------------------------------------- */
 
 int uvm_ioctl(struct machine *machine, struct request *request); /* the system call's result */
@@ -394,6 +423,12 @@ void meetings_done(struct machine *machine);
 void ring_find(struct channel *channel, const struct request *request, const struct part *params);
 void ring_put(struct channel *channel);   /* a launch */
 void ring_taken(struct channel *channel); /* the device begins with one */
+
+/* ---- copies.c ------------------------------------------------------------------------------ */
+
+nsec copies_advance(struct gpu *gpu);                   /* looks at rings; when it is to be called next, or RUN_NEVER */
+void semaphore_write(const struct work *work, nsec at); /* what a message asked for */
+void copy_done(struct channel *channel, const struct copy *copy); /* its time is over: now the bytes */
 
 /* ---- breakage.c ---------------------------------------------------------------------------- */
 

@@ -163,9 +163,11 @@ static uint32_t call_objects(struct machine *machine, struct request *request)
                 return event_ignore(request);
         case RM_MAP_DMA:
                 return taken_map_dma(request);
+        case RM_UNMAP_DMA:
+                space_unmap(request);
+                return RM_STATUS_OK;
         case RM_IDLE_CHANNELS: /* nothing is kept waiting */
         case RM_UNMAP_MEMORY:
-        case RM_UNMAP_DMA:
         case RM_UPDATE_MAPPING:
                 return RM_STATUS_OK;
         default:

@@ -35,11 +35,49 @@ PROFILE = "all,profile"
 
 # name, seconds at most, capabilities, command. What it prints is its result, but for words rate=NUMBER, which are its
 # rate, and `sed` expressions that take away what may differ. {bin} is the folder of programs.
-Row = collections.namedtuple("Row", "name limit capabilities command without extra")
+# `check` looks at what the tenant printed: "" or what is wrong with it; a row with `memory` is a tenant of that quota
+# alone, since natively it would take the whole device.
+Row = collections.namedtuple("Row", "name limit capabilities command without extra check memory")
 
 
-def program(name, limit, command, capabilities=ALL, without=(), extra=None):
-    return Row(name, limit, capabilities, command, without, extra or {})
+def program(name, limit, command, capabilities=ALL, without=(), extra=None, check=None, memory=None):
+    return Row(name, limit, capabilities, command, without, extra or {}, check, memory)
+
+
+def mib_of(size):
+    return int(size[:-1]) * {"M": 1, "G": 1024}[size[-1]]
+
+
+def heap_is_quota(text):
+    """Vulkan's heap of the device is as large as the quota, and its budget no larger."""
+    heaps = [(int(flags, 16), int(size), int(budget)) for flags, size, budget in
+             re.findall(r"heap \d+ flags=([0-9a-f]+) size=(\d+) MiB budget=(\d+) MiB", text)]
+    local = [(size, budget) for flags, size, budget in heaps if flags & 1]
+    if not local or any(abs(size - mib_of(QUOTA)) > 64 or budget > mib_of(QUOTA) for size, budget in local[:1]):
+        return f"heap and budget {local} MiB, quota {mib_of(QUOTA)} MiB"
+    return ""
+
+
+def figures_are_quota(text):
+    """GL_NVX_gpu_memory_info, where the library has it."""
+    figures = {name: int(kib) for name, kib in re.findall(r"memory (\w+)=(\d+) KiB error=0\b", text)}
+    if figures.get("total", 0) >> 10 > mib_of(QUOTA) or figures.get("free", 0) > figures.get("total", 0):
+        return f"{figures} KiB, quota {mib_of(QUOTA)} MiB"
+    return ""
+
+
+def stops_at(memory, word, least=0.7):
+    """A tenant that takes all it can: it ends at the quota, and the API says so in its own word."""
+    def check(text):
+        got = re.search(r"got_mib=(\d+)", text)
+        if not got or not least * mib_of(memory) <= int(got[1]) <= mib_of(memory) or word not in text:
+            return f"{text.strip().splitlines()[:1]}, quota {mib_of(memory)} MiB, wanted {word}"
+        return ""
+    return check
+
+
+def full(name, command, word, memory="2G"):
+    return program(name, 30, command, check=stops_at(memory, word), memory=memory)
 
 
 # A figure that moves by itself: temperatures, clocks, times, process lists, what is in use.
@@ -66,7 +104,8 @@ PROGRAMS = [
     program("cupti-activity", 30, ["{bin}/activity"]),
     program("cufile", 30, ["{bin}/file", "{raw}/cufile.bin"]),
     program("nvshmem", 40, ["{bin}/shmem"], extra={"NVSHMEM_DISABLE_NVLS": "1", "NVSHMEM_REMOTE_TRANSPORT": "none"}),
-    program("vulkan-info", 20, ["{bin}/vulkan", "info"], without=[r"(size|budget|usage)=\d+ MiB"]),
+    program("vulkan-info", 20, ["{bin}/vulkan", "info"], without=[r"(size|budget|usage)=\d+ MiB"],
+            check=heap_is_quota),
     program("vulkan-memory", 20, ["{bin}/vulkan", "memory", "256", "1024"], without=[r"(size|budget|usage)=\d+ MiB"]),
     program("vulkan-images", 20, ["{bin}/vulkan", "images", "512"]),
     program("vulkan-sparse", 20, ["{bin}/vulkan", "sparse", "256"]),
@@ -74,7 +113,12 @@ PROGRAMS = [
     program("vulkan-clear", 20, ["{bin}/vulkan", "clear", "0.5"]),
     program("vulkan-cuda", 20, ["{bin}/vulkan", "cuda"]),
     program("gles-draw", 20, ["{bin}/gles", "draw", "0.5"]),
-    program("gles-info", 20, ["{bin}/gles", "info"], without=[r"=\d+ KiB"]),
+    program("gles-info", 20, ["{bin}/gles", "info"], without=[r"=\d+ KiB"], check=figures_are_quota),
+    full("vulkan-full", ["{bin}/vulkan", "memory", "16", "8192"], "last=-2"),
+    full("vulkan-images-full", ["{bin}/vulkan", "images", "8192"], "last=-2"),
+    full("vulkan-sparse-full", ["{bin}/vulkan", "sparse", "8192"], "last=-2"),
+    full("gles-full", ["{bin}/gles", "memory", "8192"], "error=505"),
+    full("cuda-full", ["{bin}/families", "alloc", "16", "8192"], "CUDA_ERROR_OUT_OF_MEMORY", "2G"),
     program("gles-memory", 20, ["{bin}/gles", "memory", "512"]),
     program("gles-cuda", 20, ["{bin}/gles", "cuda"]),
     program("smi", 20, ["nvidia-smi"], without=[*MOVES, r"\d+MiB|\d+W|\d+C|\d\d:\d\d:\d\d|\d+%"]),
@@ -117,9 +161,9 @@ def environment(extra):
     return env
 
 
-def as_tenant(command, report, capabilities, name):
+def as_tenant(command, report, capabilities, name, memory=QUOTA):
     more = [f"--record={RAW}/{name}.calls"] if HAS_RECORD else []
-    return [SUBLET, "run", "-v", "--json", "--report", report, "--no-daemon", "--name", name[:60], "--mem", QUOTA,
+    return [SUBLET, "run", "-v", "--json", "--report", report, "--no-daemon", "--name", name[:60], "--mem", memory,
             "--capabilities", capabilities, *more, "--", *command]
 
 
@@ -146,7 +190,7 @@ class Figures:
     """What a row showed, natively and as a tenant."""
 
     def __init__(self, name):
-        self.name, self.results, self.rates, self.refused, self.note = name, {}, {}, {}, ""
+        self.name, self.results, self.rates, self.refused, self.wrong = name, {}, {}, {}, ""
 
     def add(self, side, result, rate):
         self.results.setdefault(side, result)
@@ -157,7 +201,9 @@ class Figures:
         native, tenant = self.results.get("native"), self.results.get("tenant")
         if native is None or native.startswith("absent"):
             return "not at hand"
-        if native.startswith("failed") and tenant == native:
+        if self.wrong:
+            return "WRONG"
+        if native.startswith("failed") and tenant in (None, native):
             return "fails natively"
         if native != tenant:
             return "DIFFERS"
@@ -181,7 +227,7 @@ def run_program(row, side, n, figures):
     raw = f"{RAW}/{row.name}.{side}{n}"
     report = f"{raw}.report"
     if side == "tenant":
-        command = as_tenant(command, report, row.capabilities, row.name)
+        command = as_tenant(command, report, row.capabilities, row.name, row.memory or QUOTA)
     with open(f"{raw}.err", "w") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True,
                                    errors="replace", env=environment(row.extra), start_new_session=True)
@@ -193,6 +239,8 @@ def run_program(row, side, n, figures):
             out, status = "", "timeout"
     open(f"{raw}.out", "w").write(out)
     result, rate = clean(out, row)
+    if side == "tenant" and row.check and status == 0:
+        figures.wrong = figures.wrong or row.check(out)
     if status == 77 or result.startswith("absent="):
         result = "absent: " + (result.removeprefix("absent=") or "not at hand")
     elif status != 0:
@@ -216,6 +264,16 @@ def program_row(row):
     figures = Figures(row.name)
     if not present(row):
         figures.results["native"] = "absent: " + row.command[0].format(bin="").strip("/")
+        return figures
+    if row.memory:
+        probe = row._replace(command=[*row.command[:1], "meminfo" if "families" in row.command[0] else "info"])
+        run_program(probe, "native", 0, figures)
+        native = figures.results["native"]
+        if not native.startswith(("absent", "failed")):
+            run_program(row, "tenant", 0, figures)
+            tenant = figures.results["tenant"]
+            figures.wrong = figures.wrong or (tenant if tenant.startswith(("absent", "failed")) else "")
+            figures.results["native"] = tenant
         return figures
     for n in range(ROUNDS):
         for side in ("native", "tenant") if n % 2 == 0 else ("tenant", "native"):
@@ -331,6 +389,8 @@ def table(all_figures):
               f"{ratio:>6}  {refused[:300]}")
     print()
     for f in all_figures:
+        if f.wrong:
+            print(f"{f.name}: WRONG: {f.wrong[:240]}")
         if f.verdict() in ("DIFFERS", "fails natively", "not at hand"):
             for side in ("native", "tenant"):
                 text = f.results.get(side, "-").splitlines() or [""]
@@ -343,7 +403,7 @@ def table(all_figures):
     counts = collections.Counter(f.verdict() for f in all_figures)
     at_hand = len(all_figures) - counts["not at hand"] - counts["fails natively"]
     print(f"\nrows={len(all_figures)} at_hand={at_hand} same={counts['same']} differ={counts['DIFFERS']} "
-          f"slower={counts['SLOWER']} fail_natively={counts['fails natively']} not_at_hand={counts['not at hand']} "
+          f"wrong={counts['WRONG']} slower={counts['SLOWER']} fail_natively={counts['fails natively']} not_at_hand={counts['not at hand']} "
           f"seconds={time.monotonic() - BEGIN:.0f}")
 
 
@@ -388,7 +448,7 @@ def main():
             begin = time.monotonic()
             note(program_row(row), begin)
     table(done)
-    return 0 if done and not any(f.verdict() in ("DIFFERS", "SLOWER") for f in done) else 1
+    return 0 if done and not any(f.verdict() in ("DIFFERS", "SLOWER", "WRONG") for f in done) else 1
 
 
 def last_line(raw):

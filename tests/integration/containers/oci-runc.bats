@@ -38,6 +38,10 @@ runtime() {
         sees_its_quota_and_stops_there
 }
 
+@test "it has the parts of the driver that its image names" {
+        has_the_capabilities_that_its_image_names
+}
+
 @test "it is a tenant of the daemon until it ends" {
         is_a_tenant_of_the_daemon_until_it_ends
 }

@@ -44,6 +44,17 @@ is_there() {
         for verb in daemon keepers device-plugin extender webhook; do takes $verb; done
 }
 
+@test "by claims: the driver in the place of plugin and extender" {
+        made kubernetes-dra
+        for verb in daemon keepers dra-driver webhook; do takes $verb; done
+        is_there DaemonSet dra-driver
+        is_there DeviceClass sublet
+        run ! is_there DaemonSet device-plugin
+        run ! is_there Deployment extender
+        run -2 env -u NODE_NAME "$build/src/sublet" dra-driver --server http://127.0.0.1:1
+        [[ $output = *'--node NAME'* ]]
+}
+
 @test "what holds tenants is replaced only by hand, and what may be upgraded holds none" {
         kind_of() { # NAME: how a DaemonSet is replaced
                 awk -v RS='---\n' -v name="$1" '/\nkind: DaemonSet\n/ && $0 ~ "\n  name: " name "\n" { print /\n  updateStrategy:\n    type: OnDelete\n/ ? "OnDelete" : "RollingUpdate" }' "$made"
@@ -112,6 +123,13 @@ END
         for figure in $(jq -r '.panels[].targets[].expr' "$root/deploy/kubernetes/monitoring/dashboard.json" | grep -oE 'sublet_[a-z_]+' | sed 's/_bucket$//' | sort -u); do
                 grep -rqE "${figure#sublet_}" "$root/src/daemon/api/metrics.c" "$root/src/kube" || { echo "no $figure"; return 1; }
         done
+}
+
+@test "the autoscaler's example asks only for figures that the router has" {
+        while read -r figure; do
+                grep -q "\"$figure\"" "$root/src/route/nginx/metrics.c" || { echo "no $figure"; return 1; }
+        done < <(sed -n '/^ *query:/p' "$root/deploy/kubernetes/examples/autoscale.yaml" | grep -oE 'sublet_route_[a-z_]+' | sort -u)
+        [ "$(grep -cE '^ *query:' "$root/deploy/kubernetes/examples/autoscale.yaml")" -eq 2 ]
 }
 
 @test "the configurations trust the authority of the Secret, and an old one too where they are told to" {

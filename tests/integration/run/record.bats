@@ -62,6 +62,24 @@ lacks() {
         [ "$(lacks graphics)" -gt 5 ]
 }
 
+@test "what was refused shows in ps and as a metric, also after the tenant's end" {
+        daemon_start
+        on "$sublet" run -q --mem 1G --name looking -- sh -c '"$0"; exec sleep 600' "$engines" < /dev/null 3>&- &
+        supervisors=($!)
+        on "$sublet" run -q --mem 1G --name quiet -- sleep 600 < /dev/null 3>&- &
+        supervisors+=($!)
+        wait_for eval '[ "$("$sublet" ps --json | jq "[.[] | select(.refused_calls > 15)] | length")" -eq 1 ]'
+        wait_for eval '[ "$("$sublet" ps -q | wc -l)" -eq 2 ]'
+        "$sublet" ps
+        [ "$("$sublet" ps | sed -n 's/^looking .*-  *\([0-9]*\) *normal .*/\1/p')" -gt 15 ]
+        curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics | grep '^sublet_tenant_refused_calls_total'
+        [ "$(curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics |
+                sed -n 's/^sublet_tenant_refused_calls_total{tenant="quiet"} //p')" = 0 ]
+        "$sublet" end looking
+        wait_for eval '[ "$("$sublet" ps -q | wc -l)" -eq 1 ]'
+        [ "$("$sublet" ps -a --json | jq '.[] | select(.tenant == "looking") | .refused_calls')" -gt 15 ]
+}
+
 @test "a record that cannot be written is refused before the command starts" {
         run tenant --mem 1G --record /nonexistent/record -- touch "$BATS_TEST_TMPDIR/started"
         echo "$output"
