@@ -11,14 +11,16 @@
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
 #   make lint         format, house rules, figures, shell, spelling
-#   make install      PREFIX=/usr/local
+#   make install      PREFIX=/usr/local     [DESTDIR=...]; make uninstall takes it away again
+#   make deb          Debian packages, in packages/; make tarball for other distributions
 
 SAN    ?=
 BUILD  ?= build$(if $(SAN),-$(subst $() ,,$(subst $(comma),-,$(SAN))))
-PREFIX ?= /usr/local
+PREFIX ?=
+OUT    ?= packages
 comma  := ,
 
-.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint install clean
+.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint install uninstall deb tarball clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -28,7 +30,7 @@ deps:
 
 # What meson says of a missing library is of no use to who has not read it; what it says else is.
 $(BUILD)/build.ninja:
-	@said=$$(meson setup $(BUILD) --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dwerror=false) 2>&1) || \
+	@said=$$(meson setup $(BUILD) --prefix=$(or $(PREFIX),/usr/local) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dwerror=false) 2>&1) || \
 		{ tools/deps --check base && printf '%s\n' "$$said" >&2; exit 1; }
 
 demo: all
@@ -53,8 +55,22 @@ bench-route: all
 lint: all
 	@tools/lint $(BUILD)
 
+# A prefix that is named holds, also where the build was configured with another one. What knows it is built again.
 install: all
-	@meson install -C $(BUILD)
+	@[ -z "$(PREFIX)" ] || [ "$(PREFIX)" = "$$(tools/prefix $(BUILD))" ] || meson configure $(BUILD) --prefix=$(PREFIX)
+	@meson install -C $(BUILD) --quiet
+	@echo "installed below $(DESTDIR)$$(tools/prefix $(BUILD))"
+
+# What the last `make install` from this build put there.
+uninstall:
+	@tools/uninstall $(BUILD)
+
+deb:
+	@tools/deps --check package
+	@tools/package deb $(OUT)
+
+tarball:
+	@tools/package tar $(OUT)
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* packages

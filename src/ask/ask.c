@@ -68,7 +68,7 @@ static int failure_say(const struct ask *ask, const struct http_answer *answer, 
                 return err_set(err, answer->code, "writing what the daemon answered");
         switch (answer->code) {
         case -EACCES:
-                return err_say(err, -EACCES, "%s: not yours to ask: its directory or the socket keeps you out", path);
+                return socket_refusal_say(path, err);
         case -ECONNREFUSED:
                 return err_say(err, -ECONNREFUSED, "no daemon answers at %s: start it with 'sublet daemon'", path);
         case -ETIMEDOUT:

@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-        "usage: sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
-        "The load of 'sublet bench': uses the first device for a while, and prints its result as JSON.\n"
-        "\n"
-        "\f";
+static const char usage[] = "usage: sublet sim load [OPTION...] deep|sync|periodic|alloc|grab|calibrate\n"
+                            "       sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
+                            "The load of 'sublet bench', and a load for simulated machines: uses the first device for "
+                            "a while, and prints its result as JSON.\n"
+                            "\n"
+                            "\f";
 
 #define SETTLE (300 * NSEC_PER_MSEC) /* from the start to the first measured kernel: queues are full by then */
 #define WAIT_MOST (60 * NSEC_PER_SEC)

@@ -20,6 +20,7 @@
 #include "sched/together.h"
 #include "wire/directory.h"
 #include "wire/machine.h"
+#include "wire/own_file.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "daemon/state/events.h"
@@ -90,10 +91,13 @@ static int find_devices(struct daemon *daemon, struct err *err)
 {
         struct gpu_device found[GPU_DEVICES_MAX];
         unsigned int n = 0;
+        struct err wrong = { 0 };
         int r = machine_probe(&daemon->backend, &daemon->machine, err);
 
         if (r < 0)
                 return r;
+        if (own_file_apply(daemon->settings.own_memory, daemon->backend.release, &daemon->machine, &wrong) < 0)
+                (void)fprintf(stderr, "sublet daemon: %s; the largest known figures are charged\n", wrong.text);
         r = gpu_find(&daemon->backend, found, &n, err);
         if (r < 0)
                 return r;

@@ -19,9 +19,15 @@ static struct listening_socket {
         int type;
         enum connection_kind kind; /* of its connections, unless it is the agent's */
         bool is_agents;
+        bool is_groups; /* for members of settings.group, if there is one; attach.sock is for who has a lease already */
         struct loop_source source;
 } listening_sockets[] = {
-        { .name = "tenant.sock", .mode = 0666, .type = SOCK_SEQPACKET, .kind = CONNECTION_TENANT, .source.fd = -1 },
+        { .name = "tenant.sock",
+          .mode = 0666,
+          .is_groups = true,
+          .type = SOCK_SEQPACKET,
+          .kind = CONNECTION_TENANT,
+          .source.fd = -1 },
         { .name = "attach.sock", .mode = 0666, .type = SOCK_SEQPACKET, .kind = CONNECTION_ATTACH, .source.fd = -1 },
         { .name = "keeper.sock", .mode = 0600, .type = SOCK_SEQPACKET, .kind = CONNECTION_SHIM, .source.fd = -1 },
         { .name = "seccomp.sock", .mode = 0600, .type = SOCK_STREAM, .is_agents = true, .source.fd = -1 },
@@ -62,8 +68,14 @@ void listeners_tick(struct daemon *daemon)
 
 static int listening_socket_open(struct daemon *daemon, struct listening_socket *listening_socket, struct err *err)
 {
-        int r = socket_listen(listening_socket->type | SOCK_NONBLOCK, listening_socket->mode, "%s/%s",
-                              daemon->settings.dir, listening_socket->name);
+        int type = listening_socket->type | SOCK_NONBLOCK;
+        char path[SOCKET_PATH];
+        int r;
+
+        if (snprintf(path, sizeof(path), "%s/%s", daemon->settings.dir, listening_socket->name) >= (int)sizeof(path))
+                return err_set(err, -ENAMETOOLONG, "listening on %s/%s", daemon->settings.dir, listening_socket->name);
+        r = listening_socket->is_groups ? socket_listen_group(type, daemon->settings.group, path) :
+                                          socket_listen(type, listening_socket->mode, "%s", path);
 
         listening_socket->source = (struct loop_source){ .fd = r, .ready = on_accept, .context = daemon };
         if (r >= 0)

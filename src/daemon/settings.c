@@ -7,8 +7,10 @@
 #include "base/flags.h"
 #include "base/when.h"
 #include "net/socket.h"
+#include "wire/own_file.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,17 @@ static int read_policy(const struct flag *flag, const char *value, struct err *e
         return 0;
 }
 
+static int read_group(const struct flag *flag, const char *value, struct err *err)
+{
+        const struct group *group = getgrnam(value);
+
+        if (!group)
+                return err_say(err, -EINVAL, "--group %s: there is no such group ('groupadd --system %s')", value,
+                               value);
+        *(gid_t *)flag->to = group->gr_gid;
+        return 0;
+}
+
 static int choose_paths(struct settings *settings, struct err *err)
 {
         const char *named = getenv("SUBLET_DIR");
@@ -89,6 +102,10 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "lease more memory than there is; tenants may then be refused below their quota", NULL },
                 { "patience", 0, read_patience, &settings->patience, "TIME",
                   "how long a pod's container waits for its allocation: 0s to 5m (default: 20s)", NULL },
+                { "group", 0, read_group, &settings->group, "NAME",
+                  "only root and members of this group may lease and ask (default: every user)", NULL },
+                { "own-memory", 0, flag_text, &settings->own_memory, "FILE",
+                  "what the driver takes unasked, of 'sublet doctor --measure' (default: " OWN_FILE ")", NULL },
                 { "listen", 0, flag_text, &settings->listen, "ADDR:PORT",
                   "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
                   "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
@@ -100,6 +117,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         unsigned int port;
 
         settings->patience = 20 * NSEC_PER_SEC;
+        settings->group = GROUP_ANY;
         operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
         if (operand <= 0)
                 return operand < 0 ? operand : 1;

@@ -7,11 +7,14 @@
  * files and nodes instead of the real ones.
  */
 #include "doctor/inside.h"
+#include "doctor/measure.h"
 #include "doctor/verbs.h"
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/flags.h"
 #include "base/process.h"
+#include "wire/own_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +115,10 @@ static void check_surroundings(struct doctor *doctor)
 /* ---- the verb ---------------------------------------------------------------------------------- */
 
 static const char usage[] = "usage: sublet doctor [--json]\n"
+                            "       sublet doctor --measure [-o FILE] [--json]\n"
                             "Checks what works on this machine, and names the next step for what does not.\n"
+                            "With --measure it takes from the devices themselves what the driver takes of them\n"
+                            "unasked: as root, on idle devices, before the daemon starts.\n"
                             "\n"
                             "\f\n"
                             "  ok        works\n"
@@ -120,20 +126,37 @@ static const char usage[] = "usage: sublet doctor [--json]\n"
                             "  unknown   cannot be determined from here\n"
                             "  missing   no tenant can run without it\n"
                             "\n"
-                            "The exit code is 0 if a tenant can run here, 1 if not, 2 for bad usage.\n";
+                            "The exit code is 0 if a tenant can run here, 1 if not, 2 for bad usage. With --measure:\n"
+                            "0, or 1 if it could not, as on a device that is not idle.\n";
 
 int doctor_main(int argc, char **argv)
 {
         static struct doctor doctor; /* large */
         const char *sim = getenv("SUBLET_SIM");
-        bool is_json = false;
+        bool is_json = false, measures = false;
+        const char *output = NULL;
         const struct flag flags[] = {
                 { "json", 0, flag_is, &is_json, NULL, "print what was found as JSON", NULL },
+                { "measure", 0, flag_is, &measures, NULL,
+                  "measure what contexts cost on the devices, for 'sublet daemon' and 'sublet run'", NULL },
+                { "output", 'o', flag_text, &output, "FILE",
+                  "where --measure writes (default: " OWN_FILE "; '-': nowhere)", NULL },
         };
+        struct err err = { 0 };
         int code;
 
         if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
+        if (output && !measures) {
+                (void)err_say(&err, -EINVAL, "--output is for --measure");
+                (void)flags_failed(&err);
+                return VERB_USAGE;
+        }
+        if (measures) {
+                const struct measure_options options = { output, is_json };
+
+                return measure_devices(stdout, &options, &err) < 0 ? flags_failed(&err) : 0;
+        }
         doctor.root = sim ? sim : "";
         doctor_check_driver(&doctor);
         doctor_check_kernel(&doctor);

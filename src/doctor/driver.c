@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "gpu/find.h"
 #include "wire/machine.h"
+#include "wire/own_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +70,35 @@ static void check_node(struct doctor *doctor, const char *node, const char *name
                 findings_next(findings, "%s", next);
 }
 
+static bool is_all_known(const struct lease *lease)
+{
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                for (size_t kind = 0; kind < LEASE_OWN; kind++)
+                        if (!lease->devices[i].own.of[kind].is_known)
+                                return false;
+        return true;
+}
+
+/* What contexts cost here: measured, known, or the largest known. */
+static void check_own(struct doctor *doctor, struct lease *lease)
+{
+        struct findings *findings = &doctor->findings;
+        struct err err = { 0 };
+        int r = own_file_apply(NULL, doctor->backend.release, lease, &err);
+        const char *next = "on idle devices, as root: sublet doctor --measure";
+
+        if (r < 0)
+                findings_gap(findings, "own memory", FINDING_LIMITED, next,
+                             "%s; the largest known figures are charged for contexts", err.text);
+        else if (is_all_known(lease))
+                findings_put(findings, "own memory", FINDING_OK, "what contexts cost is %s",
+                             r == OWN_FILE_OK ? "measured" : "known for this device and release");
+        else
+                findings_gap(
+                        findings, "own memory", FINDING_LIMITED, next,
+                        "what contexts cost was not measured on this device: the largest known figures are charged");
+}
+
 static void check_devices(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
@@ -85,6 +115,8 @@ static void check_devices(struct doctor *doctor)
                              i < n_found ? found[i].name : "", i < n_found && found[i].name[0] ? ", " : "",
                              bytes_format(lease.devices[i].total, size), lease.devices[i].minor);
         }
+        if (r == 0)
+                check_own(doctor, &lease);
         if (r == 0)
                 return;
         findings_gap(findings, "card", FINDING_MISSING,

@@ -101,12 +101,17 @@ static bool is_group(struct request *request, const struct ledger_object *object
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
         int device = object_device(request->gate, object->client, object->parent);
+        bytes size = ask_size(request, object);
 
         object->class_number = RM_CLASS_VIDEO_MEMORY;
-        if (device >= 0 && take_memory(request, device, ask_size(request, object), false, ret) == QUOTA_OK)
+        if (size && device >= 0 && take_memory(request, device, size, false, ret) == QUOTA_OK)
                 return RM_STATUS_OK;
         perform_free(request, object->client, object->handle);
-        return RM_STATUS_NO_MEMORY;
+        if (size)
+                return RM_STATUS_NO_MEMORY;
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
+                  "another tenant's object, of which the driver does not tell the size");
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
 }
 
 /* Who has the source, if it is another's and comes in. */

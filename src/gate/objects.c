@@ -5,6 +5,7 @@
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
+#include "gate/policy/own.h"
 #include "lease/capabilities.h"
 #include "rm/numbers.h"
 
@@ -138,17 +139,20 @@ static void commit_object(struct request *request, struct ledger_entry *entry, s
 }
 
 /* What the driver takes for it by itself. RM_STATUS_OK, or the answer. */
-static uint32_t pay_object(struct request *request, struct charge *ret)
+static uint32_t pay_object(struct request *request, int device, struct charge *ret)
 {
-        int device;
+        const struct rm_call *call = &request->call;
+        bytes size;
 
-        if (!request->verdict.size || is_reservation(request))
+        if (is_reservation(request))
                 return RM_STATUS_OK;
-        device = object_device(request->gate, request->call.client, request->call.parent);
         if (device < 0)
-                return RM_STATUS_OBJECT_NOT_FOUND;
-        return take_memory(request, device, request->verdict.size, true, ret) == QUOTA_OK ? RM_STATUS_OK :
-                                                                                            RM_STATUS_NO_MEMORY;
+                device = object_device(request->gate, call->client, call->parent);
+        if (device < 0)
+                return request->verdict.size ? RM_STATUS_OBJECT_NOT_FOUND : RM_STATUS_OK;
+        size = own_of_class(&request->gate->lease->devices[device].own, call->class_or_cmd, request->params,
+                            request->params_size);
+        return size && take_memory(request, device, size, true, ret) != QUOTA_OK ? RM_STATUS_NO_MEMORY : RM_STATUS_OK;
 }
 
 /* Of a reservation, with the client's lock held: what is needed changes with every other one. */
@@ -186,7 +190,7 @@ int serve_object(struct request *request)
                 object.device = device_named(request);
         if (call->class_or_cmd == RM_CLASS_DEVICE && object.device < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
-        status = pay_object(request, &charge);
+        status = pay_object(request, object.device, &charge);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
         locks = client_locks_take(request->gate, call->client, call->client);

@@ -9,6 +9,7 @@
 
 enum {
         LEASE_DEVICES_MAX = 32, /* what one driver serves */
+        LEASE_OWN = 4,          /* kinds of objects in gate/policy/own.def */
 };
 
 enum lease_managed {
@@ -17,12 +18,23 @@ enum lease_managed {
         LEASE_MANAGED_ALLOW, /* not charged: the operator accepts the overcommitment */
 };
 
+/* What the driver takes of a device for an object of each kind without being asked; unknown: the largest known. */
+struct lease_own {
+        struct {
+                bool is_known;
+                bytes size;
+        } of[LEASE_OWN];
+};
+
 struct lease_device {
         bool is_granted;
-        uint32_t instance; /* the driver's number for it (deviceId) */
-        uint32_t gpu_id;   /* the driver's id for it */
-        uint32_t minor;    /* N of /dev/nvidiaN */
-        bytes total;       /* what the device has, as memory info would say */
+        uint32_t instance;     /* the driver's number for it (deviceId) */
+        uint32_t gpu_id;       /* the driver's id for it */
+        uint32_t minor;        /* N of /dev/nvidiaN */
+        char name[64];         /* "NVIDIA H200"; "": not known */
+        uint32_t architecture; /* as the driver numbers them: 0x180 is Hopper; 0: not known */
+        struct lease_own own;
+        bytes total; /* what the device has, as memory info would say */
         struct quota quota;
         struct quota fabric; /* addresses of the fabric: few, and shared by all; src/gate/memory.c says how many */
         struct {

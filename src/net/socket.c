@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 enum {
         PORT_MAX = 65535,
@@ -53,6 +55,15 @@ int socket_listen(int type, mode_t mode, const char *path, ...)
         return TAKE_FD(fd);
 }
 
+int socket_listen_group(int type, gid_t group, const char *path)
+{
+        _cleanup_(closep) int fd = socket_listen(type, group == GROUP_ANY ? 0666 : 0660, "%s", path);
+
+        if (fd >= 0 && group != GROUP_ANY && chown(path, (uid_t)-1, group) < 0) /* until here it is root's alone */
+                return -errno;
+        return TAKE_FD(fd);
+}
+
 int socket_connect(int type, unsigned int patience, const char *path, ...)
 {
         const struct timeval span = { .tv_sec = patience };
@@ -73,6 +84,19 @@ int socket_connect(int type, unsigned int patience, const char *path, ...)
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return -errno;
         return TAKE_FD(fd);
+}
+
+int socket_refusal_say(const char *path, struct err *err)
+{
+        struct stat status;
+        const struct group *group =
+                stat(path, &status) == 0 && (status.st_mode & 0666) == 0660 ? getgrgid(status.st_gid) : NULL;
+
+        if (group)
+                return err_say(err, -EACCES,
+                               "%s: for root and members of group '%s' only: 'usermod -aG %s USER', then log in again",
+                               path, group->gr_name, group->gr_name);
+        return err_say(err, -EACCES, "%s: not yours to ask: its directory or the socket keeps you out", path);
 }
 
 int socket_peer(int fd, struct ucred *ret)

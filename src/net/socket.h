@@ -21,13 +21,21 @@ enum {
 /* The longest path of a socket, with its NUL. */
 #define SOCKET_PATH 108
 
+#define GROUP_ANY ((gid_t)-1)
+
 /* A listening socket at the path, with the permission bits `mode` whatever the umask is; mode 0: as the umask leaves
  * them. What is left there is removed. Returns the descriptor; -errno. */
 int socket_listen(int type, mode_t mode, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same for every user, or for root and the members of a group: GROUP_ANY is every user. */
+int socket_listen_group(int type, gid_t group, const char *path);
+
 /* patience: seconds that connecting, and each send and receive after it, may take; 0: any. Returns the descriptor;
  * -errno. */
 int socket_connect(int type, unsigned int patience, const char *path, ...) __attribute__((format(printf, 3, 4)));
+
+/* Says why connecting to `path` was refused with -EACCES, and which group's members may. -EACCES. */
+int socket_refusal_say(const char *path, struct err *err);
 
 /* The process at the other end of a Unix socket, as it was when it connected. 0; -errno. */
 int socket_peer(int fd, struct ucred *ret);

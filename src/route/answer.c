@@ -199,7 +199,7 @@ enum answer answer_begun(const void *body, size_t size, struct answer_body how)
                                                                 ANSWER_NONE;
 
                 if (is_over)
-                        return ANSWER_GOOD;
+                        return how.must_say ? ANSWER_EMPTY : ANSWER_GOOD;
                 if (answer != ANSWER_NONE)
                         return answer;
         }

@@ -42,12 +42,14 @@ enum answer answer_of_status(unsigned int status, bool has_retry_after);
 /* How a body comes. */
 struct answer_body {
         bool is_chunked, is_events; /* Transfer-Encoding: chunked; Content-Type: text/event-stream */
+        bool must_say;              /* what was asked for has an answer that is not empty */
 };
 
 /*
  * Whether an answer has begun, from its body as far as it is there (as it came, with its chunks). Comments and pings
  * of an event stream are no beginning: engines send them while they compute the prompt.
  *
- * ANSWER_NONE: not yet; ANSWER_GOOD: begun, or ended as it should; ANSWER_ERROR: its first event is an error.
+ * ANSWER_NONE: not yet; ANSWER_GOOD: begun, or ended as it should; ANSWER_ERROR: its first event is an error;
+ * ANSWER_EMPTY: ended where it must say something.
  */
 enum answer answer_begun(const void *body, size_t size, struct answer_body how);

@@ -196,7 +196,10 @@ static int choose_attach(struct run *run, struct err *err)
 int run_prepare_lease(struct run *run, struct err *err)
 {
         int r = machine_probe(&run->backend, &run->lease, err);
+        struct err wrong = { 0 };
 
+        if (r == 0 && own_file_apply(run->own_memory, run->backend.release, &run->lease, &wrong) < 0)
+                (void)fprintf(stderr, "sublet: %s; the largest known figures are charged\n", wrong.text);
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
 

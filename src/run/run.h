@@ -8,6 +8,7 @@
 #include "preload/lease_descriptor.h"
 #include "wire/grant.h"
 #include "wire/messages.h"
+#include "wire/own_file.h"
 
 #include <linux/filter.h>
 #include <stdatomic.h>
@@ -31,9 +32,10 @@ struct run {
         int record;              /* its file, open, until a writer has it; 0: none */
         struct record_writer *writer;
         bool is_quiet, is_json, is_verbose, ipc_host;
-        bool is_report_lost; /* it could not be written to report_path */
-        uint64_t audit_ms;   /* 0: the gate's default */
-        char **argv;         /* the command */
+        bool is_report_lost;    /* it could not be written to report_path */
+        uint64_t audit_ms;      /* 0: the gate's default */
+        const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
+        char **argv;            /* the command */
 
         /* for the daemon */
         const char *dir;       /* --dir, SUBLET_DIR or the default */
@@ -116,6 +118,10 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                   "devices, numbered as in nvidia-smi (default: all)",                                                 \
                   NULL },                                                                                              \
                 { "gpus", 0, flag_text, &(run)->grant.gpus, NULL, NULL, NULL },                                        \
+                { "own-memory", 0,                                                                                     \
+                  flag_text,    &(run)->own_memory,                                                                    \
+                  "FILE",       "measured by 'sublet doctor --measure' (default: " OWN_FILE "); a daemon has its own", \
+                  NULL },                                                                                              \
                 { "managed",                                                                                           \
                   0,                                                                                                   \
                   flag_text,                                                                                           \

@@ -94,6 +94,8 @@ static int reach(const struct run *run, struct err *err)
                         break;
                 (void)poll(NULL, 0, 100);
         }
+        if (r == -EACCES)
+                return socket_refusal_say(path, err);
         return err_set(err, r,
                        "the daemon in %s does not answer (start it with 'sublet daemon', or run without it with "
                        "--no-daemon)",

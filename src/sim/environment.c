@@ -26,7 +26,7 @@ static int environment_prepend(const char *name, const char *what)
         return setenv(name, text, 1);
 }
 
-/* The directory of a library: beside the program in a build tree, or where it is installed. */
+/* The directory of a library or program: beside the program in a build tree, or where it is installed. */
 static int library_find(const char *name, char *ret_directory, size_t size)
 {
         static const char *const places[] = { "sim", "sim/cuda", "sim/nvml", "../lib/sublet/sim" };
@@ -70,5 +70,7 @@ int environment_make(const char *machine, struct err *err)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
                     environment_prepend("LD_LIBRARY_PATH", directory) < 0)
                         return err_set(err, -ENOMEM, "setting the environment");
+        if (library_find("nvidia-smi", directory, sizeof(directory)) == 0 && environment_prepend("PATH", directory) < 0)
+                return err_set(err, -ENOMEM, "setting the environment");
         return 0;
 }

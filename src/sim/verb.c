@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/flags.h"
+#include "sim/client/wire.h"
 #include "sim/server/machine.h"
 #include "net/socket.h"
 
@@ -23,6 +24,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -55,8 +57,9 @@ struct plan {
 static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                             "       sublet sim --join DIR [--] COMMAND [ARGUMENT...]\n"
                             "       sublet sim --dir DIR --fault NAME=N...\n"
+                            "       sublet sim load [OPTION...] [KIND]\n"
                             "Runs COMMAND on a machine with simulated GPUs, a new one or one that runs; or injects\n"
-                            "faults into one that runs.\n"
+                            "faults into one that runs. load: a program that keeps the machine's first GPU busy.\n"
                             "\n"
                             "\f\n"
                             "Faults, from the start on or on a running machine:\n";
@@ -375,12 +378,30 @@ static int faults_request(const struct plan *plan, struct err *err)
         return r;
 }
 
+/* `sublet sim load`: the load of the benchmark, for who has no program of his own. Only within a simulated machine. */
+static int load_run(int argc, char **argv)
+{
+        char verb[] = "burn", span[] = "--for", minute[] = "1m", kind[] = "deep";
+        char *with_kind[] = { argv[0], verb, span, minute, kind, NULL };
+
+        if (!getenv(SIM_ENV) && (argc < 3 || strcmp(argv[2], "--help"))) {
+                (void)fputs("sublet sim load: not on a simulated machine: 'sublet sim -- sublet sim load'\n", stderr);
+                return EXIT_USE;
+        }
+        argv[1] = verb;
+        (void)execv("/proc/self/exe", argc == 2 ? with_kind : argv);
+        (void)fprintf(stderr, "sublet sim load: %s\n", strerror(errno));
+        return EXIT_FAILURE;
+}
+
 int sim_main(int argc, char **argv)
 {
         struct plan plan = { .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE } };
         struct err err = { 0 };
         int r;
 
+        if (argc > 1 && !strcmp(argv[1], "load"))
+                return load_run(argc, argv);
         r = options_parse(argc, argv, &plan, &err);
         if (r > 0) {
                 (void)fputs(fault_help(), stdout);

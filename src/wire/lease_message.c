@@ -4,6 +4,7 @@
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
+#include "gate/policy/own_table.h"
 #include "lease/capabilities.h"
 
 #include <errno.h>
@@ -160,6 +161,7 @@ void message_lease_fill(const struct lease *lease, struct message_lease *ret)
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
                 ret->devices[i].is_granted = i < lease->n_devices && lease->devices[i].is_granted;
                 ret->devices[i].quota = ret->devices[i].is_granted ? (bytes)lease->devices[i].quota.size : 0;
+                ret->devices[i].own = lease->devices[i].own;
         }
         ret->host = lease->host.size;
         ret->managed = lease->managed;
@@ -176,6 +178,7 @@ int message_lease_apply(const struct message_lease *from, struct lease *lease)
                         return -ENODEV;
                 lease->devices[i].is_granted = from->devices[i].is_granted;
                 lease->devices[i].quota.size = from->devices[i].quota;
+                lease->devices[i].own = from->devices[i].own;
                 lease->devices[i].mig.is_one = from->devices[i].is_granted && from->mig.uuid[0];
                 lease->devices[i].mig.gpu = from->mig.gpu;
                 lease->devices[i].mig.compute = from->mig.compute;
@@ -188,14 +191,27 @@ int message_lease_apply(const struct message_lease *from, struct lease *lease)
         return 0;
 }
 
+/* Only what is known: of the rest the largest known counts. */
+static json_t *own_new(const struct lease_own *own)
+{
+        json_t *body = json_object();
+
+        for (enum own_kind kind = 0; body && kind < OWN_KINDS; kind++)
+                if (own->of[kind].is_known)
+                        (void)json_object_set_new(body, own_name(kind), json_integer((json_int_t)own->of[kind].size));
+        return body;
+}
+
 static json_t *devices_new(const struct message_lease *lease)
 {
         json_t *devices = json_array();
 
         for (unsigned int i = 0; devices && i < LEASE_DEVICES_MAX; i++)
                 if (lease->devices[i].is_granted)
-                        (void)json_array_append_new(devices, json_pack("{s:i, s:I}", "index", (int)i, "quota_bytes",
-                                                                       (json_int_t)lease->devices[i].quota));
+                        (void)json_array_append_new(devices,
+                                                    json_pack("{s:i, s:I, s:o}", "index", (int)i, "quota_bytes",
+                                                              (json_int_t)lease->devices[i].quota, "own_bytes",
+                                                              own_new(&lease->devices[i].own)));
         return devices;
 }
 
@@ -235,6 +251,20 @@ json_t *message_lease_new(const struct message_lease *lease)
                          lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities));
 }
 
+/* Absent: not known. */
+static bool copy_own(const json_t *body, struct lease_own *to)
+{
+        for (enum own_kind kind = 0; kind < OWN_KINDS; kind++) {
+                int64_t size = message_number(body, own_name(kind), 0);
+
+                if (size < 0 || size > (int64_t)OWN_KIB_MAX * (int64_t)KIB)
+                        return false;
+                to->of[kind].is_known = json_is_integer(json_object_get(body, own_name(kind)));
+                to->of[kind].size = (bytes)size;
+        }
+        return true;
+}
+
 static bool copy_devices(const json_t *devices, struct message_lease *to)
 {
         json_t *device;
@@ -243,7 +273,8 @@ static bool copy_devices(const json_t *devices, struct message_lease *to)
         json_array_foreach (devices, i, device) {
                 int64_t index = message_number(device, "index", -1), quota = message_number(device, "quota_bytes", -1);
 
-                if (index < 0 || index >= LEASE_DEVICES_MAX || quota < 0)
+                if (index < 0 || index >= LEASE_DEVICES_MAX || quota < 0 ||
+                    !copy_own(json_object_get(device, "own_bytes"), &to->devices[index].own))
                         return false;
                 to->devices[index].is_granted = true;
                 to->devices[index].quota = (bytes)quota;

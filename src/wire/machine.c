@@ -2,6 +2,7 @@
 #include "wire/machine.h"
 
 #include "base/err.h"
+#include "gate/policy/own.h"
 #include "gate/state/probe.h"
 
 struct gate_driver machine_driver(const struct gpu_backend *backend)
@@ -19,5 +20,7 @@ int machine_probe(const struct gpu_backend *backend, struct lease *ret, struct e
                 r = probe_devices(&probe, ret);
                 probe_done(&probe);
         }
+        for (unsigned int i = 0; r == 0 && i < ret->n_devices; i++)
+                own_known(ret->devices[i].architecture, backend->release, &ret->devices[i].own);
         return r < 0 ? err_set(err, r, "asking the driver for its devices") : 0;
 }

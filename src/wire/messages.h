@@ -131,6 +131,7 @@ struct message_lease {
         struct {
                 bool is_granted;
                 bytes quota;
+                struct lease_own own; /* as the daemon knows it */
         } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; the shim probes the devices themselves */
         struct {
                 char uuid[64]; /* of mode mig: the instance on the only device; "": none */

@@ -16,7 +16,11 @@ enum {
         NR_FREE = 0x29,
         NR_CONTROL = 0x2a,
         NR_ALLOC = 0x2b,
+        NR_CARD_INFO = 0xc8,
         NR_REGISTER_FD = 0xc9,
+        GET_ID_INFO = 0x205, /* gpuId@0 in, deviceInstance@8 out */
+        INFOS = 32,
+        INFO_SIZE = 72, /* is valid@0, domain@4, bus@8, slot@9, gpuId@16, minor@56 */
         CLASS_CLIENT = 0x41,
         CLASS_DEVICE = 0x80,
         CLASS_SUBDEVICE = 0x2080,
@@ -410,16 +414,47 @@ uint64_t kit_rm_try(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib,
         return got;
 }
 
+static uint64_t place_of(const unsigned char *info)
+{
+        return (uint64_t)kit_get32(info, 4) << 16 | (uint64_t)info[8] << 8 | info[9];
+}
+
+/* The first device by its place on the bus, as nvidia-smi numbers them, whose node is there. The node's number is not
+ * the driver's number of the device: that one counts in the order in which devices were first opened, by anybody. */
+static bool node_open(struct kit_rm *rm, uint32_t *gpu_id)
+{
+        unsigned char infos[INFOS * INFO_SIZE] = { 0 };
+        uint64_t least = 0;
+
+        if (kit_ioctl(rm->ctl, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_CARD_INFO, sizeof(infos)), infos) < 0)
+                return false;
+        for (;;) {
+                const unsigned char *first = NULL;
+                char path[64];
+
+                for (const unsigned char *at = infos; at < infos + sizeof(infos); at += INFO_SIZE)
+                        if (*at && place_of(at) >= least && (!first || place_of(at) < place_of(first)))
+                                first = at;
+                if (!first)
+                        return false;
+                (void)snprintf(path, sizeof(path), "/dev/nvidia%u", kit_get32(first, 56));
+                rm->node = open(path, O_RDWR | O_CLOEXEC);
+                *gpu_id = kit_get32(first, 16);
+                if (rm->node >= 0)
+                        return true;
+                least = place_of(first) + 1;
+        }
+}
+
 /* NULL: all of it is there. Else what could not be had. */
 static const char *rm_open(struct kit_rm *rm, struct kit_outcome *outcome)
 {
-        unsigned char params[56] = { 0 };
-        uint32_t object = 0;
+        unsigned char params[56] = { 0 }, info[32] = { 0 };
+        uint32_t object = 0, gpu_id = 0;
 
         *outcome = (struct kit_outcome){ .rc = -1 };
-        *rm = (struct kit_rm){ open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), open("/dev/nvidia0", O_RDWR | O_CLOEXEC),
-                               0 };
-        if (rm->ctl < 0 || rm->node < 0)
+        *rm = (struct kit_rm){ open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), -1, 0 };
+        if (rm->ctl < 0 || !node_open(rm, &gpu_id))
                 return "nodes";
         *outcome = alloc(rm->ctl, 0, 0, &object, CLASS_CLIENT, params, 4);
         if (!kit_ok(*outcome))
@@ -428,10 +463,16 @@ static const char *rm_open(struct kit_rm *rm, struct kit_outcome *outcome)
         kit_put32(params, 0, (uint32_t)rm->ctl);
         if (kit_ioctl(rm->node, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_REGISTER_FD, 4), params) < 0)
                 return "register_fd";
+        kit_put32(info, 0, gpu_id);
+        *outcome = kit_rm_control(rm, rm->client, GET_ID_INFO, info, sizeof(info));
+        if (!kit_ok(*outcome))
+                return "instance";
         memset(params, 0, sizeof(params));
+        kit_put32(params, 0, kit_get32(info, 8));
         *outcome = kit_rm_alloc(rm, rm->client, KIT_DEVICE, CLASS_DEVICE, params, 56);
         if (!kit_ok(*outcome))
                 return "device";
+        memset(params, 0, sizeof(params));
         *outcome = kit_rm_alloc(rm, KIT_DEVICE, KIT_SUBDEVICE, CLASS_SUBDEVICE, params, 4);
         return kit_ok(*outcome) ? NULL : "subdevice";
 }

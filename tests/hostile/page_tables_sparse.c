@@ -6,7 +6,7 @@ int main(void)
 {
         enum { MAP_SPARSE = 74, CREATE_EXTERNAL = 73 };
         const uint64_t piece = 128ull << 30;
-        uint64_t base = 0x200000000000ull, got = 0, most = 2 * kit_quota_mib();
+        uint64_t base = 0x200000000000ull, got = 520, most = kit_quota_mib() + 128; /* a context */
         int uvm;
 
         kit_start();

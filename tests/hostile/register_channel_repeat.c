@@ -21,7 +21,7 @@ enum {
 static struct made {
         uint32_t client, parent, handle, class_number;
         unsigned char params[CHANNEL_SIZE];
-} group, share, channel;
+} group, share, channel, engine;
 static unsigned char registered[56];
 static int ctl = -1, uvm = -1;
 
@@ -35,7 +35,8 @@ static void keep(struct made *made, const unsigned char *block, size_t size)
         *made = (struct made){
                 kit_get32(block, 0), kit_get32(block, 4), kit_get32(block, 8), kit_get32(block, 12), { 0 }
         };
-        memcpy(made->params, (const void *)(uintptr_t)params, size);
+        if (params)
+                memcpy(made->params, (const void *)(uintptr_t)params, size);
 }
 
 static void learn(int fd, unsigned long request, const unsigned char *block)
@@ -56,7 +57,8 @@ static void learn(int fd, unsigned long request, const unsigned char *block)
         else if ((class_number & 0xff) == 0x6f && class_number > 0xff && channel.client == 0) {
                 keep(&channel, block, CHANNEL_SIZE);
                 ctl = fd;
-        }
+        } else if (channel.client && kit_get32(block, 4) == channel.handle)
+                keep(&engine, block, 16);
 }
 
 int ioctl(int fd, unsigned long request, ...)
@@ -70,7 +72,7 @@ int ioctl(int fd, unsigned long request, ...)
         va_end(list);
         if (!next)
                 next = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
-        if (block && (uvm < 0 || !channel.client))
+        if (block && (uvm < 0 || !channel.client || !engine.client))
                 learn(fd, request & 0xffffffffu, block);
         return next(fd, request, block);
 }
@@ -87,6 +89,9 @@ static bool once(const struct kit_rm *rm, uint32_t handle)
         kit_put32(params, 24, handle + 1);
         if (!kit_ok(kit_rm_alloc(rm, handle, handle + 2, channel.class_number, params, 0)))
                 return false;
+        /* UVM takes a channel whose context the driver has made, with its first engine object. */
+        if (!kit_ok(kit_rm_alloc(rm, handle + 2, handle + 3, engine.class_number, engine.params, 0)))
+                return false;
         memcpy(block, registered, sizeof(block));
         kit_put32(block, 24, handle + 2);
         kit_put64(block, 32, 0x510000000000ull + ((uint64_t)(handle & 0xffff) << 24));
@@ -102,7 +107,7 @@ int main(void)
         struct kit_rm rm;
 
         kit_start();
-        if (!channel.client || !group.client || !share.client || uvm < 0)
+        if (!channel.client || !group.client || !share.client || !engine.client || uvm < 0)
                 kit_cannot("no group of libcuda's seen");
         rm = (struct kit_rm){ ctl, -1, channel.client };
         while (n < n_max && once(&rm, FIRST + (uint32_t)n * APART))

@@ -366,7 +366,7 @@ static int open_unix(struct http *http, struct err *err)
         int fd;
 
         (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s/sublet.sock", http->daemon->settings.dir);
-        fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0666, "%s", http->socket_path);
+        fd = socket_listen_group(SOCK_STREAM | SOCK_NONBLOCK, http->daemon->settings.group, http->socket_path);
         return fd < 0 ? err_set(err, fd, "listening on %s", http->socket_path) : listen_on(http, fd, false, err);
 }
 

@@ -39,13 +39,15 @@ struct connection;
 struct watch;
 
 struct settings {
-        char dir[96];       /* sockets and the lock */
-        char state[256];    /* the store's file */
-        const char *listen; /* ADDR:PORT, or NULL */
+        char dir[96];           /* sockets and the lock */
+        char state[256];        /* the store's file */
+        const char *listen;     /* ADDR:PORT, or NULL */
+        const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
         bool stops_unmanaged;
         nsec patience; /* for a pod's container to get its allocation */
+        gid_t group;   /* whose members may lease and ask; GROUP_ANY: every user */
 };
 
 #define DAEMON_PORT "9180" /* of --listen, by convention: deploy/kubernetes, src/kube/kubectl */

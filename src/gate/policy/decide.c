@@ -231,7 +231,7 @@ static void decide_own(const struct rm_call *call, const void *params, size_t si
                 decide_old_reservation(verdict);
                 verdict->space = rm_get32(params, size, OLD_SPACE_AT);
         } else {
-                verdict->size = own_of_class(call->class_or_cmd, params, size);
+                verdict->size = own_of_class(NULL, call->class_or_cmd, params, size);
         }
 }
 

@@ -5,6 +5,8 @@
 #include "rm/call.h"
 #include "rm/numbers.h"
 
+#include <string.h>
+
 #define TABLE (4 * KIB)
 #define TABLE_OF_BIG 256ull
 
@@ -21,15 +23,62 @@ enum engines {
         GRAPHICS,
 };
 
-static const struct row {
+static const struct kind {
+        const char *name;
         uint32_t class_number;
         enum engines engines;
+} kinds[] = {
+#define KIND(name, class_number, engines) { #name, class_number, engines },
+#include "gate/policy/own.def"
+#undef KIND
+};
+
+static const struct row {
+        enum own_kind kind;
+        uint32_t architecture;
+        const char *release;
         bytes size;
 } rows[] = {
-#define OWN(name, class_number, engines, kib) { class_number, engines, (kib)*KIB },
+#define OWN(name, architecture, release, kib) { OWN_##name, architecture, release, (kib)*KIB },
 #include "gate/policy/own.def"
 #undef OWN
 };
+
+_Static_assert(ARRAY_SIZE(kinds) == LEASE_OWN, "a lease has room for each kind");
+
+const char *own_name(enum own_kind kind)
+{
+        return kinds[kind].name;
+}
+
+bytes own_largest(enum own_kind kind)
+{
+        bytes most = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                if (rows[i].kind == kind && rows[i].size > most)
+                        most = rows[i].size;
+        return most;
+}
+
+void own_known(uint32_t architecture, const char *release, struct lease_own *ret)
+{
+        *ret = (struct lease_own){ 0 };
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                const struct row *row = &rows[i];
+
+                if (row->architecture != architecture || strcmp(row->release, release) != 0)
+                        continue;
+                ret->of[row->kind].is_known = true;
+                if (row->size > ret->of[row->kind].size)
+                        ret->of[row->kind].size = row->size;
+        }
+}
+
+bytes own_of_kind(const struct lease_own *own, enum own_kind kind)
+{
+        return own && own->of[kind].is_known ? own->of[kind].size : own_largest(kind);
+}
 
 /* What names no engine, or one that nobody knows, may be any. */
 static bool is_copy(const void *params, size_t params_size)
@@ -37,13 +86,13 @@ static bool is_copy(const void *params, size_t params_size)
         return rm_get32(params, params_size, ENGINE_AT) > ENGINE_GRAPHICS_LAST;
 }
 
-bytes own_of_class(uint32_t class_number, const void *params, size_t params_size)
+bytes own_of_class(const struct lease_own *own, uint32_t class_number, const void *params, size_t params_size)
 {
         if (RM_CLASS_IS_CHANNEL(class_number))
                 class_number = CHANNEL;
-        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-                if (rows[i].class_number == class_number && (rows[i].engines == ANY || !is_copy(params, params_size)))
-                        return rows[i].size;
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (kinds[i].class_number == class_number && (kinds[i].engines == ANY || !is_copy(params, params_size)))
+                        return own_of_kind(own, (enum own_kind)i);
         return 0;
 }
 

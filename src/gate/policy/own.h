@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "lease/lease.h"
+
 #include "base/text.h"
 
 #include <stdint.h>
@@ -21,8 +23,26 @@ enum own_pages {
         OWN_PAGES_HUGE,
 };
 
+enum own_kind {
+#define KIND(name, class_number, engines) OWN_##name,
+#include "gate/policy/own.def"
+#undef KIND
+        OWN_KINDS,
+};
+
+const char *own_name(enum own_kind kind); /* "address_space" */
+
+/* The most that any row has. */
+bytes own_largest(enum own_kind kind);
+
+/* The rows of one architecture and release; kinds without one are unknown. */
+void own_known(uint32_t architecture, const char *release, struct lease_own *ret);
+
+/* own: of the device, or NULL; the largest known where it does not know. */
+bytes own_of_kind(const struct lease_own *own, enum own_kind kind);
+
 /* Of an object of this class; params: our copy of its parameters. 0: nothing. */
-bytes own_of_class(uint32_t class_number, const void *params, size_t params_size);
+bytes own_of_class(const struct lease_own *own, uint32_t class_number, const void *params, size_t params_size);
 
 /* Page tables for [base, base + length). */
 bytes own_tables(uint64_t base, uint64_t length, enum own_pages pages);

@@ -14,6 +14,11 @@ enum {
         DEVICE_PARAMS_SIZE = 56,
         SUBDEVICE_PARAMS_SIZE = 4,
 
+        GET_NAME = 0x20800110, /* flags@0 (0: ASCII), name[64]@4 */
+        NAME_SIZE = 132,
+        GET_ARCHITECTURE = 0x20801701, /* architecture@0 */
+        ARCHITECTURE_SIZE = 16,
+
         NO_OBJECT = 0x5b1e7, /* handles that no library gives out */
         FIRST_DEVICE = 0x5b100000,
         FIRST_DUP = 0x5b200000,
@@ -164,6 +169,18 @@ static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
         return 0;
 }
 
+/* What it is. A driver that does not tell is no failure: then nothing that was measured is for this device. */
+static void identify(struct probe *probe, unsigned int index, struct lease_device *device)
+{
+        uint32_t subdevice = probe->devices[index].subdevice;
+        uint8_t name[NAME_SIZE] = { 0 }, params[ARCHITECTURE_SIZE] = { 0 };
+
+        if (control_object(probe, subdevice, GET_NAME, name, sizeof(name)) == RM_STATUS_OK)
+                (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)name + 4);
+        if (control_object(probe, subdevice, GET_ARCHITECTURE, params, sizeof(params)) == RM_STATUS_OK)
+                device->architecture = rm_get32(params, sizeof(params), 0);
+}
+
 /* An open attaches the device; before that the driver has no number for it. */
 static int find_device(struct probe *probe, const struct rm_device *found, struct lease *lease)
 {
@@ -180,6 +197,7 @@ static int find_device(struct probe *probe, const struct rm_device *found, struc
             (r = open_device(probe, device, index)) < 0 ||
             (r = fb_info(probe, index, RM_FB_TOTAL_RAM, &device->total)) < 0)
                 return r;
+        identify(probe, index, device);
         lease->n_devices++;
         return 0;
 }

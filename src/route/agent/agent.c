@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 
 enum {
-        FILE_MSEC = 500, /* the file is polled: a ConfigMap changes by a symbolic link, which inotify misses */
         SOCKET_DIR = 90, /* bytes of the directory's path; a socket's path in it has at most 107 */
 };
 
@@ -94,183 +93,6 @@ int agent_call_replica(struct fleet_replica *replica, const char *method, const 
         return http_pool_start(replica->agent->http, &request, slot);
 }
 
-static void list_file(struct agent *agent)
-{
-        const struct settings *settings = agent->settings;
-
-        agent_unlist(agent, FLEET_FILE);
-        for (size_t i = 0; i < settings->n_replicas; i++)
-                (void)agent_replica(agent, settings->replicas[i].name, settings->replicas[i].address, FLEET_FILE,
-                                    &settings->replicas[i].config);
-}
-
-/* ---- the file ------------------------------------------------------------------------------------------------ */
-
-static void stamp(const char *path, long long ret[static 3])
-{
-        struct stat st = { 0 };
-
-        (void)stat(path, &st);
-        ret[0] = (long long)st.st_ino;
-        ret[1] = (long long)st.st_size;
-        ret[2] = (long long)st.st_mtim.tv_sec * NSEC_PER_SEC + st.st_mtim.tv_nsec;
-}
-
-static int apply_tls(const struct agent *agent, struct settings *settings, struct err *err)
-{
-        const char *tls = agent->options->tls, *colon = tls ? strchr(tls, ':') : NULL;
-
-        if (!tls)
-                return 0;
-        if (!colon || colon == tls || !colon[1] || strlen(tls) >= SETTINGS_PATH)
-                return err_say(err, -EINVAL, "--tls: expected CERTIFICATE:KEY, two PEM files");
-        (void)snprintf(settings->certificate, sizeof(settings->certificate), "%.*s", (int)(colon - tls), tls);
-        (void)snprintf(settings->certificate_key, sizeof(settings->certificate_key), "%s", colon + 1);
-        return 0;
-}
-
-/* nginx reads paths relative to its own directory, the agent relative to where it was started. */
-static int absolute(char *path, size_t size, struct err *err)
-{
-        char *found;
-        int n;
-
-        if (!*path || *path == '/' || !strcmp(path, "off"))
-                return 0;
-        found = realpath(path, NULL);
-        if (!found)
-                return err_set(err, -errno, "%s", path);
-        n = snprintf(path, size, "%s", found);
-        free(found);
-        return n > 0 && (size_t)n < size ? 0 : err_say(err, -ENAMETOOLONG, "%s...: too long", path);
-}
-
-/* The system's authorities, where no others are named. */
-static int find_authorities(struct settings *settings, struct err *err)
-{
-        static const char system[] = "/etc/ssl/certs/ca-certificates.crt";
-
-        if (*settings->replica_ca || !settings->verifies_replicas || !route_settings_has_tls(settings))
-                return 0;
-        if (access(system, R_OK) < 0)
-                return err_set(err, -errno, "%s, the system's authorities (name others with replica_ca)", system);
-        memcpy(settings->replica_ca, system, sizeof(system));
-        return 0;
-}
-
-static int find_files(struct settings *settings, struct err *err)
-{
-        char *paths[] = { settings->certificate, settings->certificate_key, settings->replica_ca,
-                          settings->replica_certificate, settings->replica_certificate_key };
-        int r = find_authorities(settings, err);
-
-        for (size_t i = 0; i < ARRAY_SIZE(paths) && r == 0; i++)
-                r = absolute(paths[i], SETTINGS_PATH, err);
-        return r;
-}
-
-static int read_source(const struct agent_options *options, struct settings **ret, struct err *err)
-{
-        _cleanup_(freep) struct settings *settings = NULL;
-        int r;
-
-        if (options->config)
-                return route_settings_read(options->config, ret, err);
-        settings = malloc(sizeof(*settings));
-        r = settings ? route_settings_of_urls(options->urls, options->n_urls, settings, err) : -ENOMEM;
-        if (r == 0)
-                *ret = TAKE(settings);
-        return r;
-}
-
-static int apply_listen(const struct agent *agent, struct settings *settings, struct err *err)
-{
-        if (!agent->options->listen)
-                return 0;
-        return route_settings_listen(agent->options->listen, settings, err);
-}
-
-static int read_settings(struct agent *agent, struct settings **ret, struct err *err)
-{
-        _cleanup_(freep) struct settings *settings = NULL;
-        int r = read_source(agent->options, &settings, err);
-
-        if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 || (r = apply_listen(agent, settings, err)) < 0 ||
-            (r = find_files(settings, err)) < 0)
-                return r;
-        *ret = TAKE(settings);
-        return 0;
-}
-
-static void drop_fresh(struct agent *agent, const char *why)
-{
-        free(TAKE(agent->fresh));
-        agent_log(agent, "%s; going on as before", why);
-}
-
-static void take_fresh(struct agent *agent)
-{
-        struct settings *before = agent->settings, *fresh = TAKE(agent->fresh);
-        struct err err = { 0 };
-
-        agent->settings = fresh;
-        agent->knows_settings = false;
-        list_file(agent);
-        if (memcmp(before->services, fresh->services, sizeof(fresh->services)) && kube_set(agent, &err) < 0)
-                agent_log(agent, "%s", err.text);
-        if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
-                tenants_set(agent);
-        free(before);
-        agent_log(agent, "%s was read again", agent->options->config);
-}
-
-/* A wrong file changes nothing. One that nginx is not done with is read again afterwards, if it changed. */
-static void reread(struct agent *agent)
-{
-        struct err err = { 0 };
-        int r;
-
-        agent->must_reread = agent->tester != 0;
-        if (agent->tester || !agent->options->config)
-                return;
-        if (read_settings(agent, &agent->fresh, &err) < 0)
-                return drop_fresh(agent, err.text);
-        r = process_test(agent, agent->fresh, &err);
-        if (r < 0)
-                drop_fresh(agent, err.text);
-        else if (r == PROCESS_SAME)
-                take_fresh(agent);
-}
-
-static void end_test(struct agent *agent, int status)
-{
-        struct err err = { 0 };
-
-        if (process_tested(agent, status, &err) < 0)
-                drop_fresh(agent, err.text);
-        else
-                take_fresh(agent);
-        if (agent->must_reread)
-                reread(agent);
-}
-
-static void watch_file(struct agent *agent)
-{
-        long long now[3];
-
-        if (!agent->options->config)
-                return;
-        if (agent->now >= agent->file_at) {
-                agent->file_at = agent->now + FILE_MSEC * NSEC_PER_MSEC;
-                stamp(agent->options->config, now);
-                if (memcmp(now, agent->file_stamp, sizeof(now))) {
-                        memcpy(agent->file_stamp, now, sizeof(now));
-                        reread(agent);
-                }
-        }
-        agent_due(agent, agent->file_at);
-}
-
 /* ---- set-up -------------------------------------------------------------------------------------------------- */
 
 static int find_module(struct agent *agent, struct err *err)
@@ -283,7 +105,7 @@ static int find_module(struct agent *agent, struct err *err)
         if (given)
                 (void)snprintf(agent->module, sizeof(agent->module), "%s", given);
         if (given)
-                return access(given, R_OK) == 0 ? absolute(agent->module, sizeof(agent->module), err) :
+                return access(given, R_OK) == 0 ? file_absolute(agent->module, sizeof(agent->module), err) :
                                                   err_set(err, -errno, "%s", given);
         if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 && (slash = strrchr(self, '/')) != NULL)
                 *slash = '\0';
@@ -372,7 +194,7 @@ static void reap_children(struct agent *agent)
                 if (pid == agent->nginx)
                         process_ended(agent, status);
                 else if (pid == agent->tester)
-                        end_test(agent, status);
+                        file_tested(agent, status);
                 else
                         sleep_reaped(agent, pid, status);
         }
@@ -394,7 +216,7 @@ static void read_signals(struct agent *agent)
                 if (info.ssi_signo == SIGCHLD)
                         reap_children(agent);
                 else if (info.ssi_signo == SIGHUP)
-                        reread(agent);
+                        file_reread(agent);
                 else
                         handle_end_signal(agent);
         }
@@ -407,7 +229,7 @@ static void tick_all(struct agent *agent)
         process_tick(agent);
         if (agent->is_ending)
                 return;
-        watch_file(agent);
+        file_tick(agent);
         kube_tick(agent);
         names_tick(agent);
         tenants_tick(agent);
@@ -436,10 +258,8 @@ static int set_up(struct agent *agent, struct err *err)
         int r;
 
         agent->serial = -1;
-        if (agent->options->config)
-                stamp(agent->options->config, agent->file_stamp);
-        if ((r = read_settings(agent, &agent->settings, err)) < 0 || (r = find_module(agent, err)) < 0 ||
-            (r = make_dirs(agent, err)) < 0 || (r = open_signals(agent, err)) < 0)
+        if ((r = file_begin(agent, err)) < 0 || (r = find_module(agent, err)) < 0 || (r = make_dirs(agent, err)) < 0 ||
+            (r = open_signals(agent, err)) < 0)
                 return r;
         if ((r = http_pool_new(&agent->http)) < 0)
                 return err_set(err, r, "starting");
@@ -473,7 +293,7 @@ int agent_run(const struct agent_options *options, struct err *err)
         agent->signals = -1;
         r = set_up(agent, err);
         if (r == 0) {
-                list_file(agent);
+                file_list(agent);
                 tenants_set(agent);
                 r = kube_set(agent, err);
         }

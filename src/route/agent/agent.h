@@ -2,9 +2,9 @@
 /*
  * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
- *      agent.c     set-up, the loop, the file, signals
+ *      agent.c     set-up, the loop, signals
+ *      file.c      the settings: at the start, and when their file changes
  *      replicas.c  the list of replicas;  names.c  their names' addresses
- *      address.c   where a replica is; replicas of the command line
  *      process.c   nginx: start, adopt, reload, end; the request log;  orphans.c  what a killed nginx left
  *      ports.c     which ports are taken
  *      sync.c      the module's API: reads its state, sends it what changed
@@ -20,7 +20,7 @@
 
 #include "net/http/client.h"
 #include "route/agent/fleet.h"
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <sys/types.h>
 
@@ -105,6 +105,16 @@ struct fleet_replica *agent_replica(struct agent *agent, const char *name, const
 void agent_moved(struct agent *agent, struct fleet_replica *replica);  /* another process may answer now */
 void agent_unlist(struct agent *agent, int origin);                    /* before listing them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
+
+/* file.c */
+int file_begin(struct agent *agent, struct err *err); /* reads agent->settings */
+void file_list(struct agent *agent);                  /* their replicas */
+void file_reread(struct agent *agent);
+void file_tested(struct agent *agent, int status); /* agent->tester has ended */
+void file_tick(struct agent *agent);
+
+/* nginx reads paths relative to its own directory, the agent relative to where it was started. 0; -errno. */
+int file_absolute(char *path, size_t size, struct err *err);
 
 /* process.c */
 enum {

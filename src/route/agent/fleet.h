@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "route/agent/scrape.h"
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -107,6 +107,7 @@ static const struct {
         { "asleep", "it slept and was still the best choice, so it was woken" },
         { "none", "no replica of this model was up" },
         { "invalid_json", "its body is no JSON object; it was sent to no replica" },
+        { "compressed_body", "its body is compressed; it was sent to no replica" },
         { "model_required", "its body names no model; it was sent to no replica" },
         { "model_not_found", "no replica serves this model" },
         { "queue_full", "all replicas were busy, and the queue was full" },

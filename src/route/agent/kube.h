@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <jansson.h>
 #include <stdbool.h>

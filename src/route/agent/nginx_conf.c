@@ -196,7 +196,7 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs("                limit_req_status 429;\n                limit_conn_status 429;\n"
                     "                add_header X-Request-Id $request_id always;\n"
                     "                add_header Retry-After $sublet_retry_after always;\n"
-                    "                error_page 400 401 403 404 405 413 414 429 500 502 503 504 @error;\n"
+                    "                error_page 400 401 403 404 405 413 414 429 494 500 502 503 504 @error;\n"
                     "                location @error {\n                        sublet_error;\n                }\n"
                     "                location = /health {\n                        access_log off;\n"
                     "                        return 200 \"ok\\n\";\n                }\n"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <stdio.h>
 

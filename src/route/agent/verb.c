@@ -7,7 +7,7 @@
 #include "base/flags.h"
 #include "route/agent/agent.h"
 #include "route/agent/inspect.h"
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include <errno.h>
 #include <string.h>

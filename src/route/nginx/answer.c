@@ -8,6 +8,7 @@ static const struct {
 } REFUSALS[] = {
         { "invalid_json", "invalid_request_error", "The body is not a valid JSON object.", 400 },
         { "invalid_value", "invalid_request_error", "A field has a value of the wrong type.", 400 },
+        { "compressed_body", "invalid_request_error", "The body is compressed. Send it as it is.", 415 },
         { "model_required", "invalid_request_error", "You must provide a model parameter.", 400 },
         { "unknown_endpoint", "invalid_request_error", "Clients have no endpoint at this path.", 404 },
         { "method_not_allowed", "invalid_request_error", "This endpoint does not take this method.", 405 },
@@ -123,7 +124,7 @@ ngx_int_t sublet_error(ngx_http_request_t *r)
                 { 502, "server_error", "replica_failed", "The replica failed before it answered." },
                 { 504, "server_error", "replica_failed", "The replica failed before it answered." },
                 { 500, "server_error", "error", "The server failed." },
-                { 400, "invalid_request_error", "bad_request", "This is not a request that can be answered." },
+                { 400, "invalid_request_error", "bad_request", "The head of this request is malformed or too large." },
         };
         ngx_uint_t status = r->err_status ? r->err_status : NGX_HTTP_BAD_REQUEST;
         size_t i = 0, last = sizeof(rows) / sizeof(rows[0]) - 1;

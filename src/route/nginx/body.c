@@ -167,11 +167,27 @@ static void read_headers(sublet_ctx_t *ctx)
                 }
 }
 
+/* Engines do not unpack bodies either. */
+static int is_compressed(ngx_http_request_t *r)
+{
+        for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next)
+                for (ngx_uint_t i = 0; i < part->nelts; i++) {
+                        ngx_table_elt_t *h = &((ngx_table_elt_t *)part->elts)[i];
+
+                        if (HEADER_IS(h, "Content-Encoding"))
+                                return h->value.len != 8 ||
+                                       ngx_strncasecmp(h->value.data, (u_char *)"identity", 8) != 0;
+                }
+        return 0;
+}
+
 /* What is wrong with it: the field, or where. */
 static int refuse_json(sublet_ctx_t *ctx, int error)
 {
         u_char *to = (u_char *)ctx->detail, *end = to + sizeof(ctx->detail) - 1;
 
+        if (is_compressed(ctx->request))
+                return sublet_turn_away(ctx, POOL_BAD, "compressed_body");
         if (error == SCAN_E_TYPE)
                 to = ngx_slprintf(to, end, "'%*s' has a value of the wrong type.", (size_t)scan.n_key, scan.key);
         else if (error == SCAN_E_JSON)

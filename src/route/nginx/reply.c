@@ -19,6 +19,9 @@ int sublet_may_buy(sublet_ctx_t *ctx, nsec now)
         return ctx->n_failed < FAILED_MAX && pool_may_retry(ctx->pool, now);
 }
 
+static ngx_int_t process_header(ngx_http_request_t *r);
+static ngx_int_t reinit_request(ngx_http_request_t *r);
+
 /* ---- the head ------------------------------------------------------------------------------------------ */
 
 static int key_is(const ngx_table_elt_t *h, const char *name, size_t size)
@@ -37,11 +40,15 @@ static ngx_table_elt_t *find_header(ngx_http_upstream_t *u, const char *name)
         return NULL;
 }
 
+/* Seconds, or a date. */
 static nsec busy_for(ngx_http_upstream_t *u)
 {
         ngx_table_elt_t *h = find_header(u, "Retry-After");
         ngx_int_t n = h ? ngx_atoi(h->value.data, h->value.len) : NGX_ERROR;
+        time_t at = h && n == NGX_ERROR ? ngx_parse_http_time(h->value.data, h->value.len) : NGX_ERROR;
 
+        if (at != NGX_ERROR)
+                n = at - ngx_time();
         n = n == NGX_ERROR || n < BUSY_SECONDS ? BUSY_SECONDS : n;
         return (nsec)ngx_min(n, BUSY_SECONDS_MAX) * NSEC_PER_SEC;
 }
@@ -52,12 +59,21 @@ static int has_no_body(ngx_http_request_t *r, ngx_http_upstream_t *u)
                u->headers_in.status_n == NGX_HTTP_NO_CONTENT;
 }
 
-static struct answer_body body_of(ngx_http_upstream_t *u)
+/* What a model was asked for. */
+static int must_say(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+
+        return r->method == NGX_HTTP_POST && ctx->endpoint && ctx->endpoint->model == ENDPOINT_NEEDED;
+}
+
+static struct answer_body body_of(ngx_http_request_t *r, ngx_http_upstream_t *u)
 {
         static const char events[] = "text/event-stream";
         ngx_table_elt_t *type = u->headers_in.content_type;
 
         return (struct answer_body){ .is_chunked = u->headers_in.chunked,
+                                     .must_say = must_say(r),
                                      .is_events = type && type->value.len >= sizeof(events) - 1 &&
                                                   ngx_strncasecmp(type->value.data, (u_char *)events,
                                                                   sizeof(events) - 1) == 0 };
@@ -70,9 +86,11 @@ static enum answer answer_so_far(ngx_http_request_t *r, ngx_http_upstream_t *u)
         int has_retry_after = status == NGX_HTTP_SERVICE_UNAVAILABLE && find_header(u, "Retry-After");
         enum answer answer = answer_of_status(status, has_retry_after);
 
+        if (answer == ANSWER_GOOD && u->headers_in.content_length_n == 0 && must_say(r))
+                return ANSWER_EMPTY;
         if (answer != ANSWER_GOOD || has_no_body(r, u))
                 return answer;
-        return answer_begun(u->buffer.pos, (size_t)(u->buffer.last - u->buffer.pos), body_of(u));
+        return answer_begun(u->buffer.pos, (size_t)(u->buffer.last - u->buffer.pos), body_of(r, u));
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------------------- */
@@ -121,6 +139,39 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;
 }
 
+/* A head of 1xx is no answer: the next one is. nginx 1.22 would pass it on as one. */
+static int is_interim(ngx_http_upstream_t *u)
+{
+        return u->headers_in.status_n >= 100 && u->headers_in.status_n < 200 &&
+               u->headers_in.status_n != NGX_HTTP_SWITCHING_PROTOCOLS;
+}
+
+/* As nginx does it before another try, but for what is in the buffer. */
+static ngx_int_t begin_head(ngx_http_request_t *r, sublet_ctx_t *ctx)
+{
+        ngx_http_upstream_t *u = r->upstream;
+
+        ngx_memzero(&u->headers_in, sizeof(u->headers_in));
+        u->headers_in.content_length_n = -1;
+        u->headers_in.last_modified_time = -1;
+        if (ngx_list_init(&u->headers_in.headers, r->pool, 8, sizeof(ngx_table_elt_t)) != NGX_OK ||
+            ngx_list_init(&u->headers_in.trailers, r->pool, 2, sizeof(ngx_table_elt_t)) != NGX_OK)
+                return NGX_ERROR;
+        return reinit_request(r) == NGX_OK && ctx->inner_header ? NGX_OK : NGX_ERROR;
+}
+
+static ngx_int_t read_head(ngx_http_request_t *r, sublet_ctx_t *ctx)
+{
+        ngx_http_upstream_t *u = r->upstream;
+        ngx_int_t rc = ctx->inner_header(r);
+
+        if (u->process_header != process_header) { /* it goes on with another part of the head */
+                ctx->inner_header = u->process_header;
+                u->process_header = process_header;
+        }
+        return rc;
+}
+
 static ngx_int_t process_header(ngx_http_request_t *r)
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
@@ -128,12 +179,8 @@ static ngx_int_t process_header(ngx_http_request_t *r)
         ngx_uint_t version = r->http_version;
         ngx_int_t rc;
 
-        if (!ctx->has_head) {
-                rc = ctx->inner_header(r);
-                if (u->process_header != process_header) { /* it goes on with another part of the head */
-                        ctx->inner_header = u->process_header;
-                        u->process_header = process_header;
-                }
+        while (!ctx->has_head) {
+                rc = read_head(r, ctx);
                 if (rc == NGX_HTTP_UPSTREAM_INVALID_HEADER)
                         ctx->answer = ANSWER_GARBLED;
                 if (rc != NGX_OK)
@@ -143,7 +190,9 @@ static ngx_int_t process_header(ngx_http_request_t *r)
                         ctx->answer = ANSWER_GARBLED;
                         return NGX_HTTP_UPSTREAM_INVALID_HEADER;
                 }
-                ctx->has_head = 1;
+                ctx->has_head = !is_interim(u);
+                if (!ctx->has_head && begin_head(r, ctx) != NGX_OK)
+                        return NGX_ERROR;
         }
         return judge(r, ctx);
 }

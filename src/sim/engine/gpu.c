@@ -197,7 +197,7 @@ uint32_t group_note_object(struct group *group, uint32_t class_number)
 static struct group *group_new(struct gpu *gpu, const struct client *client, uint32_t engine)
 {
         bool is_copy = !is_graphics(engine);
-        bytes taken = is_copy ? TAKEN_COPY : TAKEN_GRAPHICS;
+        bytes taken = is_copy ? TAKEN_COPY : own_of(gpu->machine->faults.own_group, TAKEN_GRAPHICS);
         struct group *group;
 
         if (heap_take(&gpu->heap, taken) != HEAP_OK)
@@ -257,6 +257,7 @@ uint32_t channel_alloc(struct request *request, struct object *object, struct pa
         const struct rm_layout *layout = &request->file->machine->layout;
         uint32_t engine = rm_get32(params->data, params->size, layout->channel_engine_at);
         struct channel *channel;
+        bytes taken;
 
         if (!object->gpu)
                 return SIM_STATUS_INVALID_PARENT;
@@ -270,12 +271,14 @@ uint32_t channel_alloc(struct request *request, struct object *object, struct pa
                 free(channel);
                 return SIM_STATUS_INVALID_PARENT;
         }
-        if (heap_take(&object->gpu->heap, TAKEN_CHANNEL) != HEAP_OK) {
+        taken = own_of(object->gpu->machine->faults.own_channel, TAKEN_CHANNEL);
+        if (heap_take(&object->gpu->heap, taken) != HEAP_OK) {
                 group_unref(channel->group);
                 free(channel);
                 return RM_STATUS_NO_MEMORY;
         }
         channel->refs = 1;
+        channel->taken = taken;
         channel->cid = ++object->gpu->n_channels;
         if (!channel->group->context)
                 channel->group->context = channel->cid;
@@ -303,7 +306,7 @@ void channel_unref(struct channel *channel)
                 channel->error = -ENOENT;
         waiters_wake(channel, now);
         mem_unref(channel->userd);
-        group_give(channel->group, TAKEN_CHANNEL);
+        group_give(channel->group, channel->taken);
         group_unref(channel->group);
         free(channel);
 }

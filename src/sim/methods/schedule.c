@@ -41,6 +41,8 @@ uint32_t method_surface_info(struct method_call *call)
         const struct memory *memory = call->object->memory;
         struct part *list = &call->request->segments[1];
 
+        if (call->machine->faults.no_size)
+                return RM_STATUS_NOT_SUPPORTED;
         if (call->request->header.n_segments < 2 || params_get(call, 0) > list->size / 8)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < params_get(call, 0); i++) {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sublet-sim-smi: the queries of nvidia-smi that integration tests use, answered by the simulated NVML.
+ * nvidia-smi of the simulated machine, answered by the simulated NVML. `sublet sim` puts it first in PATH.
  *
- *      sublet-sim-smi --query-gpu=name,memory.total,memory.used --format=csv[,noheader][,nounits]
- *      sublet-sim-smi --query-compute-apps=pid,used_memory      --format=csv[,noheader][,nounits]
+ *      nvidia-smi                                                   devices and processes
+ *      nvidia-smi -L                                                devices, a line each
+ *      nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv[,noheader][,nounits]
+ *      nvidia-smi --query-compute-apps=pid,used_memory      --format=csv[,noheader][,nounits]
  *
  * Fields of a device: index name uuid pci.bus_id memory.total memory.reserved memory.used
  * memory.free driver_version mig.mode.current; of a process: pid process_name used_memory.
  */
-#include "sublet/sim/nvml.h"
+#include "sim/nvml/smi.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@ static void die(const char *what, nvmlReturn_t r)
         exit(r == NVML_ERROR_DRIVER_NOT_LOADED ? 9 : 1);
 }
 
-static void check_result(const char *what, nvmlReturn_t r)
+void smi_check(const char *what, nvmlReturn_t r)
 {
         if (r != NVML_SUCCESS)
                 die(what, r);
@@ -71,17 +73,17 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         nvmlPciInfo_t pci;
 
         if (strcmp(field, "name") == 0) {
-                check_result(field, nvmlDeviceGetName(device, to, FIELD_SIZE));
+                smi_check(field, nvmlDeviceGetName(device, to, FIELD_SIZE));
         } else if (strcmp(field, "uuid") == 0) {
-                check_result(field, nvmlDeviceGetUUID(device, to, FIELD_SIZE));
+                smi_check(field, nvmlDeviceGetUUID(device, to, FIELD_SIZE));
         } else if (strcmp(field, "index") == 0) {
-                check_result(field, nvmlDeviceGetIndex(device, &number));
+                smi_check(field, nvmlDeviceGetIndex(device, &number));
                 (void)snprintf(to, FIELD_SIZE, "%u", number);
         } else if (strcmp(field, "pci.bus_id") == 0) {
-                check_result(field, nvmlDeviceGetPciInfo(device, &pci));
+                smi_check(field, nvmlDeviceGetPciInfo(device, &pci));
                 (void)snprintf(to, FIELD_SIZE, "%s", pci.busId);
         } else if (strcmp(field, "driver_version") == 0) {
-                check_result(field, nvmlSystemGetDriverVersion(to, FIELD_SIZE));
+                smi_check(field, nvmlSystemGetDriverVersion(to, FIELD_SIZE));
         } else if (strcmp(field, "mig.mode.current") == 0) {
                 bool has = nvmlDeviceGetMigMode(device, &number, &pending) == NVML_SUCCESS;
 
@@ -89,7 +91,7 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         } else if (strncmp(field, "memory.", 7) == 0) {
                 const char *which = field + 7;
 
-                check_result(field, nvmlDeviceGetMemoryInfo_v2(device, &memory));
+                smi_check(field, nvmlDeviceGetMemoryInfo_v2(device, &memory));
                 put_bytes(to,
                           strcmp(which, "total") == 0    ? memory.total :
                           strcmp(which, "reserved") == 0 ? memory.reserved :
@@ -108,13 +110,13 @@ static int query_devices(char *query, const struct format *format)
         size_t n = split(query, fields);
         unsigned int count;
 
-        check_result("count", nvmlDeviceGetCount(&count));
+        smi_check("count", nvmlDeviceGetCount(&count));
         if (format->has_header)
                 put_header(fields, n);
         for (unsigned int i = 0; i < count; i++) {
                 nvmlDevice_t device;
 
-                check_result("device", nvmlDeviceGetHandleByIndex(i, &device));
+                smi_check("device", nvmlDeviceGetHandleByIndex(i, &device));
                 for (size_t k = 0; k < n; k++) {
                         if (!device_field(device, fields[k], format, text)) {
                                 fprintf(stderr, "Field \"%s\" is not a valid field to query.\n", fields[k]);
@@ -150,19 +152,28 @@ static int query_processes(char *query, const struct format *format)
         size_t n = split(query, fields);
         unsigned int count;
 
-        check_result("count", nvmlDeviceGetCount(&count));
+        smi_check("count", nvmlDeviceGetCount(&count));
         if (format->has_header)
                 put_header(fields, n);
         for (unsigned int i = 0; i < count; i++) {
                 unsigned int n_processes = PROCESSES_MAX;
                 nvmlDevice_t device;
 
-                check_result("device", nvmlDeviceGetHandleByIndex(i, &device));
-                check_result("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
+                smi_check("device", nvmlDeviceGetHandleByIndex(i, &device));
+                smi_check("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
                 for (unsigned int k = 0; k < n_processes; k++)
                         print_process(&processes[k], fields, n, format);
         }
         return 0;
+}
+
+static int help(FILE *to)
+{
+        (void)fputs("usage: nvidia-smi [-L | --query-gpu=FIELD,... | --query-compute-apps=FIELD,...]\n"
+                    "                  [--format=csv[,noheader][,nounits]]\n"
+                    "The simulated machine's. Without options: its devices and their processes.\n",
+                    to);
+        return to == stdout ? 0 : 2;
 }
 
 int main(int argc, char **argv)
@@ -170,8 +181,17 @@ int main(int argc, char **argv)
         static const char gpu[] = "--query-gpu=", apps[] = "--query-compute-apps=", csv[] = "--format=";
         struct format format = { true, true };
         char *devices = NULL, *processes = NULL;
-        int status;
+        bool is_list = argc == 2 && (!strcmp(argv[1], "-L") || !strcmp(argv[1], "--list-gpus"));
+        int status = 0;
 
+        if (argc == 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")))
+                return help(stdout);
+        if (argc == 1 || is_list) {
+                smi_check("nvmlInit", nvmlInit());
+                is_list ? smi_list() : smi_table();
+                (void)nvmlShutdown();
+                return 0;
+        }
         for (int i = 1; i < argc; i++) {
                 if (strncmp(argv[i], gpu, sizeof(gpu) - 1) == 0) {
                         devices = argv[i] + sizeof(gpu) - 1;
@@ -185,13 +205,9 @@ int main(int argc, char **argv)
                         break;
                 }
         }
-        if (!devices == !processes) {
-                fprintf(stderr, "usage: sublet-sim-smi "
-                                "--query-gpu=FIELD,...|--query-compute-apps=FIELD,... "
-                                "[--format=csv[,noheader][,nounits]]\n");
-                return 2;
-        }
-        check_result("nvmlInit", nvmlInit());
+        if (!devices == !processes)
+                return help(stderr);
+        smi_check("nvmlInit", nvmlInit());
         status = devices ? query_devices(devices, &format) : query_processes(processes, &format);
         (void)nvmlShutdown();
         return status;

@@ -54,7 +54,7 @@ static uint32_t device_alloc(struct machine *machine, struct object *object, con
         if (number >= machine->options.n_gpus)
                 return SIM_STATUS_INVALID_DEVICE;
         object->gpu = &machine->gpus[number];
-        return object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : RM_STATUS_OK;
+        return object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : taken_alloc(object, params);
 }
 
 static uint32_t subdevice_alloc(const struct object *object, const struct part *params)

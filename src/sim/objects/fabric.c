@@ -128,7 +128,7 @@ uint32_t method_fabric_info(struct method_call *call)
 {
         const struct fabric *fabric = fabric_of(call);
 
-        if (!fabric)
+        if (!fabric || call->machine->faults.no_size)
                 return RM_STATUS_NOT_SUPPORTED;
         rm_put64(call->params->data, call->params->size, 0, fabric->size);
         rm_put64(call->params->data, call->params->size, 8, 512 * MIB);

@@ -27,6 +27,11 @@ enum {
 #define TAKEN_SPACE (64 * KIB)
 #define TAKEN_REGISTERED (3264 * KIB) /* 2 MiB of it for page tables */
 
+bytes own_of(uint64_t said_kib, bytes measured)
+{
+        return said_kib ? said_kib * KIB : measured;
+}
+
 static uint64_t touched(uint64_t base, uint64_t length, uint64_t unit)
 {
         return length ? (base + length - 1) / unit - base / unit + 1 : 0;
@@ -53,10 +58,17 @@ uint32_t taken_alloc(struct object *object, const struct part *params)
 {
         uint32_t attr = rm_get32(params->data, params->size, 24), flags;
         uint64_t size = rm_get64(params->data, params->size, 64);
+        const struct faults *faults;
 
+        if (!object->gpu)
+                return SIM_STATUS_INVALID_PARENT;
+        faults = &object->gpu->machine->faults;
+        if (object->class_number == RM_CLASS_DEVICE)
+                return object_take(object, own_of(faults->own_client, 0));
         if (object->class_number != RM_CLASS_MEMORY_VIRTUAL) {
                 flags = rm_get32(params->data, params->size, 4);
-                return flags & SPACE_IS_EXTERNAL ? RM_STATUS_OK : object_take(object, TAKEN_SPACE);
+                return flags & SPACE_IS_EXTERNAL ? RM_STATUS_OK :
+                                                   object_take(object, own_of(faults->own_space, TAKEN_SPACE));
         }
         flags = rm_get32(params->data, params->size, 8);
         if (flags & (FLAG_LAZY | FLAG_EXTERNAL) || size > UINT64_MAX / 2)

@@ -135,6 +135,7 @@ struct channel {
         struct group *group;
         unsigned int refs;
         uint32_t cid;
+        bytes taken; /* as of a group */
         uint64_t reached;
         int error;            /* sticky; 0: none */
         struct memory *userd; /* holds the positions of its ring; NULL: none */
@@ -348,7 +349,8 @@ void channel_switches_done(struct machine *machine);
 
 /* ---- tables.c: what the driver takes for page tables, and for objects without being asked -------- */
 
-uint32_t taken_alloc(struct object *object, const struct part *params); /* a reservation, or an address space */
+uint32_t taken_alloc(struct object *object, const struct part *params); /* page tables, spaces, device objects */
+bytes own_of(uint64_t said_kib, bytes measured);                        /* engine/gpu.c */
 uint32_t taken_map_dma(struct request *request);
 int mmu_take(struct gpu *gpu, uint64_t base, uint64_t length, uint32_t pages, bytes *ret); /* HEAP_* */
 void mmu_give(struct gpu *gpu, bytes size);

@@ -80,6 +80,19 @@ giver() {
         [ "$(field held_bytes "$BATS_TEST_TMPDIR/giver.json")" -eq 0 ]
 }
 
+@test "with --ipc=host what the driver tells no size of is refused, not taken for nothing" {
+        giver --ipc=host
+        "$plain/src/sublet" sim --dir "$machine" --fault no-size=1
+        run tenant --name taker --mem 2G --ipc=host -- "$share" take "$file"
+        "$plain/src/sublet" sim --dir "$machine" --fault no-size=0
+        echo "$output" && cat "$report"
+        [ "$status" -eq 3 ]
+        [ "$(field FOREIGN_OBJECT)" -gt 0 ]
+        touch "$file.end"
+        wait "$giver"
+        books_are_empty
+}
+
 @test "with --ipc=host what does not fit the taker's quota is refused" {
         giver --ipc=host
         run tenant --name taker --mem 800M --ipc=host -- "$share" take "$file"

@@ -9,7 +9,7 @@ load ../machine
 calls=$plain/tests/gpu/libsublet-calls.so
 corners=$plain/tests/gpu/gpu-corners
 recorded=$BATS_TEST_DIRNAME/../../gpu/calls
-smi=$plain/src/sim/nvml/sublet-sim-smi
+smi=$plain/src/sim/nvml/nvidia-smi
 
 setup() {
         machine_start

@@ -44,6 +44,7 @@ static void each_end_of_a_try_has_its_meaning(void **state)
                 { ANSWER_ABSENT, BREAKER_KEEPS, RETRY_FREE, false },
                 { ANSWER_ERROR, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_GARBLED, BREAKER_COUNTS, RETRY_BOUGHT, false },
+                { ANSWER_EMPTY, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_BROKEN, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_SILENT, BREAKER_COUNTS, RETRY_BOUGHT, false },
                 { ANSWER_MOVED, BREAKER_KEEPS, RETRY_FREE, false },
@@ -84,6 +85,18 @@ static void any_byte_begins_an_answer_that_is_no_stream(void **state)
         begins("1a\r\n{", chunked, ANSWER_GOOD);
         begins("0\r\n\r\n", chunked, ANSWER_GOOD); /* empty, and over */
         begins("no chunk", chunked, ANSWER_GOOD);  /* nginx will say so */
+}
+
+static void an_answer_that_ends_without_a_word_is_none(void **state)
+{
+        static const struct answer_body chunked = { .is_chunked = true, .must_say = true };
+        static const struct answer_body events = { .is_chunked = true, .is_events = true, .must_say = true };
+
+        (void)state;
+        begins("0\r\n\r\n", chunked, ANSWER_EMPTY);
+        begins("1\r\n{\r\n0\r\n\r\n", chunked, ANSWER_GOOD);
+        begins("8\r\n: ping\n\n\r\n", events, ANSWER_NONE);
+        begins("8\r\n: ping\n\n\r\n0\r\n\r\n", events, ANSWER_EMPTY);
 }
 
 static void comments_and_pings_begin_nothing(void **state)
@@ -151,6 +164,7 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_status_has_its_meaning),
         cmocka_unit_test(each_end_of_a_try_has_its_meaning),
         cmocka_unit_test(any_byte_begins_an_answer_that_is_no_stream),
+        cmocka_unit_test(an_answer_that_ends_without_a_word_is_none),
         cmocka_unit_test(comments_and_pings_begin_nothing),
         cmocka_unit_test(a_stream_that_begins_with_an_error_has_failed),
         cmocka_unit_test(chunks_may_be_cut_anywhere),

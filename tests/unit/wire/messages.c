@@ -275,6 +275,8 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
         (void)state;
         lease.devices[1].is_granted = true;
         lease.devices[1].quota.size = 8 * GIB;
+        lease.devices[1].own.of[1].is_known = true;
+        lease.devices[1].own.of[1].size = 192 * KIB;
         lease.host.size = 3 * GIB;
         message_lease_fill(&lease, &was);
         body = message_lease_new(&was);
@@ -288,6 +290,8 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
         assert_false(other.devices[0].is_granted);
         assert_true(other.devices[1].is_granted);
         assert_int_equal(other.devices[1].quota.size, 8 * GIB);
+        assert_true(other.devices[1].own.of[1].is_known && other.devices[1].own.of[1].size == 192 * KIB);
+        assert_false(other.devices[1].own.of[0].is_known);
         assert_int_equal(other.host.size, 3 * GIB);
         assert_int_equal(other.managed, LEASE_MANAGED_ALLOW);
         other.n_devices = 1;

@@ -7,6 +7,7 @@
 
 #include "sim/cuda/memory/array.h"
 #include "sim/cuda/memory/memory.h"
+#include "sim/cuda/memory/room.h"
 
 #include <string.h>
 
@@ -146,6 +147,8 @@ static CUresult copy_row(const struct surface *to, const struct surface *from, u
                         return CUDA_ERROR_INVALID_VALUE;
                 m = have_to < have_from ? have_to : have_from;
                 m = m < n ? m : n;
+                if ((to->is_device && !room_for(d, m)) || (from->is_device && !room_for(s, m)))
+                        return CUDA_ERROR_UNKNOWN;
                 memmove(d, s, m);
                 to_at += m;
                 from_at += m;
@@ -203,6 +206,8 @@ CUresult set_bytes(const CUDA_MEMSET_NODE_PARAMS *set)
                         if (!bytes)
                                 return CUDA_ERROR_INVALID_VALUE;
                         m = have < n ? have : n;
+                        if (!room_for(bytes, m))
+                                return CUDA_ERROR_UNKNOWN;
                         words_fill(bytes, m, set->value, set->elementSize);
                         at += m;
                         n -= m;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "conf/file.h"
-#include "route/agent/settings_read.h"
+#include "route/settings/settings_read.h"
 #include "route/pick.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static const struct row {
 #define OF_LISTED(...) ROW(TABLE_LISTED, settings_replica, __VA_ARGS__)
 #define OF_KEY(...) ROW(TABLE_KEY, settings_key, __VA_ARGS__)
 #define OF_SERVICE(...) ROW(TABLE_SERVICE, settings_service, __VA_ARGS__)
-#include "route/agent/settings.def"
+#include "route/settings/settings.def"
 };
 
 /* Keys at the top of the file that have a table of their own. */

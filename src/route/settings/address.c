@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a replica is, as people write it; and the settings of a command line that names replicas in place of a file. */
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include "base/err.h"
-#include "route/agent/settings_read.h"
+#include "route/settings/settings_read.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

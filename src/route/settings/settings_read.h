@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 /* The position in the file, for complaints. */
 struct settings_cursor {

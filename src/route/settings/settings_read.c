@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/agent/settings_read.h"
+#include "route/settings/settings_read.h"
 
 #include "base/err.h"
 #include "base/when.h"

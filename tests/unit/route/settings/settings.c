@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/agent/settings.h"
+#include "route/settings/settings.h"
 
 #include "base/err.h"
 #include "conf/file.h"
