@@ -198,11 +198,22 @@ static int refuse_unknown(const char *verb, const char *word, const struct flag 
         return err_say(err, -EINVAL, "unknown option %s ('sublet %s --help')", word, verb);
 }
 
+/* What getopt did not know: an option in full, or a letter, which may be one of several in a word. */
+static const char *unknown_of(char **argv, char letter[static 3])
+{
+        if (!optopt || optopt >= LONG_ONLY)
+                return argv[optind - 1];
+        letter[0] = '-';
+        letter[1] = (char)optopt;
+        letter[2] = 0;
+        return letter;
+}
+
 int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, bool is_command,
                struct err *err)
 {
         struct option longs[FLAGS_MAX + 2];
-        char shorts[2 * FLAGS_MAX + 4] = "+";
+        char shorts[2 * FLAGS_MAX + 4] = "+", letter[3];
         const struct flag *flag;
         int option, r = read_environment(flags, n_flags, err);
 
@@ -212,6 +223,7 @@ int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, 
         tables(flags, n_flags, longs, shorts + is_command);
         opterr = 0;
         optind = 0; /* glibc's: begin anew */
+        optopt = 0;
         while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
                 if (option == 'h') {
                         print_help(flags, n_flags, usage);
@@ -221,7 +233,7 @@ int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, 
                 if (option == ':')
                         return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 if (!flag)
-                        return refuse_unknown(argv[0], argv[optind - 1], flags, n_flags, err);
+                        return refuse_unknown(argv[0], unknown_of(argv, letter), flags, n_flags, err);
                 r = flag->read(flag, optarg, err);
                 if (r < 0)
                         return r;

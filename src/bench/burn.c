@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] = "usage: sublet sim load [OPTION...] deep|sync|periodic|alloc|grab|calibrate\n"
-                            "       sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
+static const char usage[] = "usage: sublet sim load [OPTION...] [deep|sync|periodic|alloc|grab|calibrate]\n"
+                            "       sublet burn [OPTION...] [deep|sync|periodic|alloc|grab|checkpoint|calibrate]\n"
                             "The load of 'sublet bench', and a load for simulated machines: uses the first device for "
                             "a while, and prints its result as JSON.\n"
                             "\n"
@@ -169,9 +169,9 @@ int burn_main(int argc, char **argv)
 
         if (operand < 0)
                 return code;
-        if (operand + 1 != argc)
-                return operand == argc ? (fputs(usage, stderr), VERB_USAGE) : flags_surplus("burn", argv[operand + 1]);
-        said = burn_it(&burn, argv[operand], &err);
+        if (operand + 1 < argc)
+                return flags_surplus("burn", argv[operand + 1]);
+        said = burn_it(&burn, operand < argc ? argv[operand] : "deep", &err);
         if (!said)
                 return flags_failed(&err);
         (void)json_dumpf(said, stdout, JSON_COMPACT);

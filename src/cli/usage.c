@@ -13,6 +13,7 @@
 #include "cli/table.h"
 
 #include <locale.h>
+#include <stdlib.h>
 
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
                             "Lists what tenants used: GPU time as metered, memory as held.\n"
@@ -22,7 +23,8 @@ static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
 struct want {
         const char *dir, *tenant;
         nsec since;
-        bool is_json;
+        double price; /* of a GPU-hour; 0: none */
+        bool is_json, is_csv;
 };
 
 /* The sums of the last line. */
@@ -31,42 +33,93 @@ struct sum {
         uint64_t n_refused;
 };
 
-static void row(struct table *table, const json_t *entry, struct sum *sum)
+static void row(struct table *table, const json_t *entry, double price, struct sum *sum)
 {
-        char device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT], to[WHEN_TEXT];
+        char cost[40] = "-", device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT],
+             to[WHEN_TEXT];
 
         (void)snprintf(device, sizeof(device), "%llu", (unsigned long long)field_number(entry, "device"));
         (void)snprintf(seconds, sizeof(seconds), "%.3f", field_real(entry, "gpu_seconds"));
         (void)snprintf(hours, sizeof(hours), "%.4f", field_real(entry, "gib_hours"));
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)field_number(entry, "refused"));
+        if (price > 0)
+                (void)snprintf(cost, sizeof(cost), "%.2f", field_real(entry, "gpu_seconds") / 3600 * price);
         table_row(table, field_text(entry, "tenant"), device, seconds, hours,
-                  bytes_format(field_number(entry, "peak_bytes"), peak), refused,
+                  bytes_format(field_number(entry, "peak_bytes"), peak), refused, cost,
                   moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to), NULL);
         sum->gpu_seconds += field_real(entry, "gpu_seconds");
         sum->gib_hours += field_real(entry, "gib_hours");
         sum->n_refused += field_number(entry, "refused");
 }
 
-static int print_table(const json_t *entries)
+static int print_table(const json_t *entries, double price)
 {
-        char seconds[40], hours[40], refused[24];
+        char cost[40] = "-", seconds[40], hours[40], refused[24];
         struct sum sum = { 0 };
         const json_t *entry;
         struct table table;
         size_t i;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>", "REFUSED>", "FROM", "TO", NULL);
+        table_init(&table, "TENANT", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>", "REFUSED>", "PRICE>?", "FROM",
+                   "TO", NULL);
         json_array_foreach (entries, i, entry)
-                row(&table, entry, &sum);
+                row(&table, entry, price, &sum);
         (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
         (void)snprintf(hours, sizeof(hours), "%.4f", sum.gib_hours);
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)sum.n_refused);
+        if (price > 0)
+                (void)snprintf(cost, sizeof(cost), "%.2f", sum.gpu_seconds / 3600 * price);
         if (json_array_size(entries) > 1)
-                table_row(&table, "(all)", "", seconds, hours, "", refused, "", "", NULL);
+                table_row(&table, "(all)", "", seconds, hours, "", refused, cost, "", "", NULL);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;
+}
+
+/* A word as a spreadsheet reads it: names are ours, but a quote or a comma in one must not end a column. */
+static void csv_word(const char *word)
+{
+        (void)putchar('"');
+        for (; *word; word++) {
+                if (*word == '"')
+                        (void)putchar('"');
+                (void)putchar(*word);
+        }
+        (void)putchar('"');
+}
+
+static void print_csv(const json_t *entries, double price)
+{
+        const json_t *entry;
+        size_t i;
+
+        (void)printf("tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to%s\n",
+                     price > 0 ? ",price" : "");
+        json_array_foreach (entries, i, entry) {
+                csv_word(field_text(entry, "tenant"));
+                (void)printf(",%llu,%llu,%s,%.3f,%.6f,%llu,%llu,%.0f,%.0f",
+                             (unsigned long long)field_number(entry, "uid"),
+                             (unsigned long long)field_number(entry, "device"), field_text(entry, "uuid"),
+                             field_real(entry, "gpu_seconds"), field_real(entry, "gib_hours"),
+                             (unsigned long long)field_number(entry, "peak_bytes"),
+                             (unsigned long long)field_number(entry, "refused"), field_real(entry, "from"),
+                             field_real(entry, "to"));
+                if (price > 0)
+                        (void)printf(",%.4f", field_real(entry, "gpu_seconds") / 3600 * price);
+                (void)putchar('\n');
+        }
+}
+
+static int read_price(const struct flag *flag, const char *value, struct err *err)
+{
+        char *end;
+        double price = strtod(value, &end);
+
+        if (end == value || *end || !(price > 0) || price > 1e9)
+                return flag_refuse(flag, value, "a price of a GPU-hour such as 2.50", err);
+        *(double *)flag->to = price;
+        return 0;
 }
 
 static int usage_print(const struct want *want, struct err *err)
@@ -89,8 +142,10 @@ static int usage_print(const struct want *want, struct err *err)
                 return r;
         if (want->is_json)
                 (void)(json_dumpf(entries, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+        else if (want->is_csv)
+                print_csv(entries, want->price);
         else
-                r = print_table(entries);
+                r = print_table(entries, want->price);
         json_decref(entries);
         return r < 0 ? err_set(err, r, "writing the table") : 0;
 }
@@ -101,6 +156,9 @@ int usage_main(int argc, char **argv)
         const struct flag flags[] = {
                 { "since", 0, flag_since, &want.since, "TIME",
                   "from then on: 1h (ago), yesterday, 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
+                { "price", 0, read_price, &want.price, "N", "of a GPU-hour: adds what each tenant's GPU time costs",
+                  NULL },
+                { "csv", 0, flag_is, &want.is_csv, NULL, "for a spreadsheet", NULL },
                 { "json", 0, flag_is, &want.is_json, NULL, "the daemon's answer", NULL },
                 { "dir", 0, flag_text, &want.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },

@@ -4,6 +4,8 @@
 
 int end_main(int argc, char **argv);
 int events_main(int argc, char **argv);
+int inspect_main(int argc, char **argv);
+int logs_main(int argc, char **argv);
 int ps_main(int argc, char **argv);
 int set_main(int argc, char **argv);
 

@@ -29,7 +29,7 @@ int serve_retain(struct request *request);   /* uvm.c */
 int serve_let_go(struct request *request);   /* uvm.c */
 int serve_map(struct request *request);      /* own/mapped.c */
 
-/* loans.c. The tenant lets others dup objects of a client, through the file that the client was made by: it may be
+/* job/loans.c. The tenant lets others dup objects of a client, through the file that the client was made by: it may be
  * lent of from now on. */
 void loans_maker(struct request *request);
 

@@ -31,7 +31,7 @@ bool sweep_ended(struct gate *gate, pid_t process);
 /* So long after an end the driver may be taking down what the process had. */
 #define SWEEP_LATE NSEC_PER_SEC
 
-/* loans.c: loans of borrowers that are gone end with their open files. */
+/* job/loans.c: loans of borrowers that are gone end with their open files. */
 void settle_loans(struct gate *gate);
 
 /* Compares the ledger with the driver's figure when it is time. */

@@ -11,7 +11,7 @@
  * holds none.
  * Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
  *
- * Memory of a tenant of the same job comes in by a loan (loans.c), and is not charged here.
+ * Memory of a tenant of the same job comes in by a loan (job/loans.c), and is not charged here.
  *
  * Pages of the tenant's own (class 0x71), which it pins without us, are no objects of the ledger; a process with two
  * devices dups them for the other one. Of an object that we never saw the driver says whether it is host memory:

@@ -2,7 +2,7 @@
 /*
  * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to the exporting tenant until the
  * descriptor's last close; an import within the tenant is a dup. From a descriptor of a tenant of the same job it is
- * borrowed (loans.c). Another tenant's is refused unless the gate takes imports.
+ * borrowed (job/loans.c). Another tenant's is refused unless the gate takes imports.
  *
  * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */

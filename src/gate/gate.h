@@ -76,9 +76,10 @@ struct gate_call {
 };
 
 /*
- * Loans: memory that tenants of one job have of each other (loans.c). A gate whose tenant names memory that is not its
- * own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands: then what
- * was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds it.
+ * Loans: memory that tenants of one job have of each other (job/loans.c). A gate whose tenant names memory that is
+ * not its own asks the gates of its job (`borrow`), makes the driver call, and asks whether the loan still stands:
+ * then what was named was the lender's all the time. The lender's tenant is charged, as long as the borrower's holds
+ * it.
  */
 struct gate_loan_ask {
         uint32_t client, object; /* of a dup; 0, 0: of an import */
@@ -217,7 +218,7 @@ int gate_over(const struct gate *gate);
 /* From here on `record` is not called. Any thread. */
 void gate_record_end(struct gate *gate);
 
-/* ---- loans (loans.c): for the gates of the job to ask; any thread, none waits for another gate ---------------- */
+/* ---- loans (job/loans.c): for the gates of the job to ask; any thread, none waits for another gate ------------ */
 
 /* Lends to `borrower`, a number of the caller's that is never 0 nor used again. *ret has the loan's number, below 2^32.
  * 0; -ENOENT: the tenant has no such memory, or it may not be lent; -errno. */

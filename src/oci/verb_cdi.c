@@ -36,9 +36,12 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         _cleanup_(freep) char *next = NULL, *text = json_dumps(value, JSON_INDENT(2));
         _cleanup_(closep) int fd = -1;
         size_t size = text ? strlen(text) : 0;
+        struct stat old;
 
         if (!text || asprintf(&next, "%s.new-XXXXXX", path) < 0)
                 return err_set(err, -ENOMEM, "writing %s", path);
+        if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
+                return err_say(err, -EINVAL, "%s is no file: without --output the text goes to standard output", path);
         fd = mkostemp(next, O_CLOEXEC);
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
@@ -76,7 +79,7 @@ static int cdi_generate(const struct cdi *cdi, struct err *err)
         if (cdi->output)
                 r = write_whole(cdi->output, made, err);
         else if (json_dumpf(made, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
-                r = err_set(err, -EIO, "writing");
+                r = err_set(err, errno ? -errno : -EIO, "standard output");
         json_decref(made);
         return r;
 }
@@ -106,7 +109,7 @@ static int cdi_list(const struct cdi *cdi, struct err *err)
                 (void)putchar('\n');
         json_decref(names);
         json_decref(made);
-        return fflush(stdout) < 0 ? err_set(err, -EIO, "writing") : 0;
+        return fflush(stdout) < 0 ? err_set(err, errno ? -errno : -EIO, "standard output") : 0;
 }
 
 int cdi_main(int argc, char **argv)

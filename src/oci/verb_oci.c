@@ -29,7 +29,7 @@ static const char usage[] =
 static int print_json(const json_t *value, struct err *err)
 {
         if (json_dumpf(value, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
-                return err_set(err, -EIO, "writing");
+                return err_set(err, errno ? -errno : -EIO, "standard output");
         return 0;
 }
 
@@ -38,7 +38,7 @@ static int print_text(char *text, struct err *err)
         int r = !text ? -ENOMEM : fputs(text, stdout) < 0 || fflush(stdout) < 0 ? -EIO : 0;
 
         free(text);
-        return r < 0 ? err_set(err, r, "writing") : 0;
+        return r < 0 ? err_set(err, r, "standard output") : 0;
 }
 
 static int do_profile(const struct oci_options *options, struct err *err)

@@ -191,6 +191,9 @@ bool pool_serves(const struct pool *pool, uint64_t model)
         for (int i = 0; i < POOL_REPLICAS; i++)
                 if (pool_one_serves(pool, i, model))
                         return true;
+        for (int i = 0; i < POOL_EXPECTED && pool->settings.expected[i]; i++)
+                if (pool->settings.expected[i] == model)
+                        return true;
         return false;
 }
 

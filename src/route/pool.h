@@ -32,6 +32,7 @@ enum {
         POOL_WORKERS = 1024,
         POOL_BUCKETS = 14,
         POOL_ANY = 0, /* a request that names no model */
+        POOL_EXPECTED = 128,
 };
 
 enum pool_load {
@@ -93,7 +94,8 @@ struct pool_histogram {
 struct pool_settings {
         _Atomic uint32_t policy; /* index of PICK_POLICIES */
         _Atomic uint32_t queue, hold_ms, retry_permille, breaker_failures, breaker_ms, first_byte_ms;
-        _Atomic uint32_t is_complete; /* all replicas are listed: a model that none serves does not exist */
+        _Atomic uint32_t is_complete;             /* all replicas are listed: a model that none serves does not exist */
+        _Atomic uint64_t expected[POOL_EXPECTED]; /* hashes of models that exist without any replica; 0: none */
 };
 
 /* Retries that may be made now; see breaker.c. */
@@ -145,7 +147,7 @@ int pool_set(struct pool *pool, const struct pool_config *config, nsec now);   /
 void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
 bool pool_tick(struct pool *pool); /* periodically, by any worker: continues sweeping. True: there is more */
-bool pool_serves(const struct pool *pool, uint64_t model); /* any replica, in any state */
+bool pool_serves(const struct pool *pool, uint64_t model); /* any replica, in any state; or it is expected */
 bool pool_has_one_model(const struct pool *pool);          /* no two models are known: a request need not name one */
 bool pool_one_serves(const struct pool *pool, int replica, uint64_t model);
 

@@ -92,6 +92,23 @@ static int check_sms(struct run *run, struct err *err)
 }
 
 /* 0; 1: help was printed; -EINVAL. */
+/* What other programs that run things have, and why it is not here. */
+static int refuse_detach(const struct flag *flag, const char *value, struct err *err)
+{
+        (void)flag;
+        (void)value;
+        return err_say(
+                err, -EINVAL,
+                "a tenant lasts as long as its command, so there is no --detach: 'systemd-run sublet run ...' for a "
+                "service, or '&' of the shell");
+}
+
+static int refuse_terminal(const struct flag *flag, const char *value, struct err *err)
+{
+        (void)value;
+        return err_say(err, -EINVAL, "the command has this terminal already: leave -%c out", flag->letter);
+}
+
 static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 {
         const char *ipc = "private";
@@ -106,6 +123,9 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that the tenant never exceeds", NULL },
                 { "class", 0, flag_word, &run->class, "=latency|normal|batch",
                   "latency: served at once within its share; batch: yields to others", NULL },
+                { "detach", 'd', refuse_detach, run, NULL, NULL, NULL },
+                { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
+                { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },
                 { "job", 0, flag_text, &run->job, "NAME",
                   "tenants of yours with the same job come on and go off together", NULL },
                 { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */

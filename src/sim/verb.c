@@ -381,15 +381,15 @@ static int faults_request(const struct plan *plan, struct err *err)
 /* `sublet sim load`: the load of the benchmark, for who has no program of his own. Only within a simulated machine. */
 static int load_run(int argc, char **argv)
 {
-        char verb[] = "burn", span[] = "--for", minute[] = "1m", kind[] = "deep";
-        char *with_kind[] = { argv[0], verb, span, minute, kind, NULL };
+        char verb[] = "burn", span[] = "--for", minute[] = "1m";
+        char *for_a_minute[] = { argv[0], verb, span, minute, NULL };
 
         if (!getenv(SIM_ENV) && (argc < 3 || strcmp(argv[2], "--help"))) {
                 (void)fputs("sublet sim load: not on a simulated machine: 'sublet sim -- sublet sim load'\n", stderr);
                 return EXIT_USE;
         }
         argv[1] = verb;
-        (void)execv("/proc/self/exe", argc == 2 ? with_kind : argv);
+        (void)execv("/proc/self/exe", argc == 2 ? for_a_minute : argv);
         (void)fprintf(stderr, "sublet sim load: %s\n", strerror(errno));
         return EXIT_FAILURE;
 }

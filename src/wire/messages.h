@@ -8,6 +8,7 @@
  *      shim -> run       event, report, end       (the shim gets the daemon's end of that socket)
  *      daemon -> shim    set, end, join + [listener], event       (event: name, level, text; for `sublet run` to print)
  *      shim -> daemon    hello + [control block], event, changed, ended
+ *      shim -> shim      borrow + [files], lent; stands; return_loan      (of one job: shim/jobs.h)
  *
  * Unknown fields are ignored, missing ones keep their defaults; of a newer "v", known fields are read. Fields:
  * docs/messages.md.

@@ -2,9 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Jobs of two devices whose steps wait for each other: two of them by share, alone, beside tenants of one device, as two
 # tenants each, and by the driver's default. On a machine with two devices, PyTorch with NCCL, gcc and the CUDA headers;
-# or on the simulator, with steps.c in place of PyTorch. About 140 s. A table at the end.
+# or on the simulator, with steps.c and ranks.c in place of PyTorch. At most 300 s. A table at the end.
 #
-#       tests/gpu/jobs.sh [BUILD]       WINDOW=6: seconds of each measurement
+#       tests/gpu/jobs.sh [BUILD]       WINDOW=6: seconds of each measurement; PARTS="native pairs ..." (all, in order):
+#
+#       native    one job alone and two by the driver's default
+#       pairs     two jobs by share, one of them alone before and after
+#       reduce    two jobs that are bound by their all-reduce
+#       tenants   two jobs of two tenants each, whose ranks reach each other's memory (NCCL with P2P)
+#       kills     kill -9 of a rank, of a shim, of the daemon: the other job goes on, the books return
+#       native2   the same job alone, natively, once more: what the machine's clock did meanwhile
 #
 # Jobs are started once; shares are changed while they run. Rates are from the jobs' own logs, in the window without its
 # first second; "worst 2 s" is the greatest distance from the window's part of the steps, over any 2 s.
@@ -120,27 +127,45 @@ measure() {
 }
 header=$(printf '%-34s %-16s %-14s %6s %8s' what 'steps/s' 'part of steps' 'sum' 'worst 2s')
 
-# ---- native: the driver's default -----------------------------------------------------------------
-say "$header"
-job native n1
-job native n2
-pause n2
-if begin n1 n2; then
+# cost: milliseconds of processor time that the daemon's scheduling threads have had
+cost() {
+        local task sum=0 ticks
+        for task in /proc/"$daemon"/task/*; do
+                [ "$(cat "$task/comm" 2> /dev/null)" = sublet-pace ] || continue
+                ticks=$(sed 's/.*) //' "$task/stat" | awk '{ print $12 + $13 }')
+                sum=$((sum + ticks * 1000 / $(getconf CLK_TCK)))
+        done
+        echo "$sum"
+}
+
+# ---- the parts ------------------------------------------------------------------------------------
+part_native() {
+        job native n1
+        job native n2
+        pause n2
+        begin n1 n2 || return
         measure 'native, alone' n1
-        alone=$rate
+        [ "$alone" ] || alone=$rate
         resume n2
         measure "two, driver's default" n1 n2
-fi
-end_all
+}
 
-# ---- ours ---------------------------------------------------------------------------------------
-job ours a --gpu 0,1 --share 50
-job ours b --gpu 0,1 --share 50
-pause b
-if begin a b; then
+part_native2() {
+        job native n1
+        begin n1 && measure 'native, alone, at the end' n1
+}
+
+part_pairs() {
+        local d before
+        job ours a --gpu 0,1 --share 50
+        job ours b --gpu 0,1 --share 50
+        pause b
+        begin a b || return
         measure 'a tenant, alone' a
         resume b
+        before=$(cost)
         measure 'two tenants, 50 : 50' a b
+        say "# scheduling threads: $((($(cost) - before) * 1000 / (window * 4 + 2))) us a second for each device and tenant"
         share b 30
         share a 70
         measure 'two tenants, 70 : 30' a b
@@ -163,21 +188,96 @@ if begin a b; then
                 say "# single on device $d: $(awk -v w=$((window + 3)) '{ for (i = 1; i <= NF; i++) { split($i, x, "="); v[x[1]] = x[2] } }
                         END { printf "%.1f %% of the device", v["pieces"] * v["piece_us"] / w / 1e4 }' "$work/s$d.out")"
         done
-fi
-end_all
+}
 
-# ---- jobs of two tenants each, one device each: their memory is apart, so NCCL goes over a socket ----
-if [ -z "${SUBLET_SIM:-}" ]; then
-        export NCCL_P2P_DISABLE=1
-        export NCCL_SOCKET_IFNAME=lo
-        for r in 0 1; do # as if each were on a machine of its own: NCCL then looks for no other's device
-                export NCCL_HOSTID=rank$r
-                job ours "x$r" --gpu "$r" --share 70 --job x -- -n x -o "$work/x.log" --rank "$r" --port 23451
-                job ours "y$r" --gpu "$r" --share 30 --job y -- -n y -o "$work/y.log" --rank "$r" --port 23452
+part_reduce() {
+        local kept=("${program[@]}")
+        if [ -n "${SUBLET_SIM:-}" ]; then program=("$build/tests/gpu/gpu-steps" -k 500); else program+=(--batch 32); fi
+        job ours a --gpu 0,1 --share 70
+        job ours b --gpu 0,1 --share 30
+        program=("${kept[@]}")
+        pause b
+        begin a b || return
+        measure 'all-reduce, a tenant alone' a
+        resume b
+        measure 'all-reduce, 70 : 30' a b
+}
+
+# Each tenant leases both devices, the other's with a small quota: it maps memory there. So it has a share of both, half
+# of the job's.
+part_tenants() {
+        local r j number=0
+        for j in x:35 y:15; do
+                number=$((number + 1))
+                for r in 0 1; do
+                        local mem=16G,$((1 - r))=4G name=${j%:*}
+                        if [ -n "${SUBLET_SIM:-}" ]; then
+                                timeout -k 2 60 "$sublet" run -q --name "$name$r" --gpu 0,1 --mem "$mem" --share "${j#*:}" --job "$name" -- \
+                                        "$build/tests/gpu/gpu-ranks" -j $number -d "$r" -n 1 -w 2 -s 100000 -o "$work/$name.log$r" >> "$log" 2>&1 &
+                                ln -sf "$work/$name.log0" "$work/$name.log"
+                        else
+                                timeout -k 2 90 "$sublet" run -q --name "$name$r" --gpu 0,1 --mem "$mem" --share "${j#*:}" --job "$name" -- \
+                                        "${program[@]}" -n "$name" -b "$work/b" -o "$work/$name.log" -t 60 --rank "$r" --device "$r" \
+                                        --port $((23450 + number)) >> "$log" 2>&1 &
+                        fi
+                done
         done
-        if begin x y; then measure 'jobs of two tenants, 70 : 30' x y; fi
+        if [ -n "${SUBLET_SIM:-}" ]; then
+                for_seconds 20 test -s "$work/x.log1" && for_seconds 20 test -s "$work/y.log1"
+        else
+                begin x y
+        fi && measure 'jobs of two tenants, 70 : 30' x y
+        "$sublet" end x0 x1 y0 y1 >> "$log" 2>&1
+}
+
+held() { "$sublet" ps --json | jq -r --arg t "$1" '[.[] | select(.tenant == $t) | .devices[].held_bytes] | add // 0'; }
+is_gone() { [ "$(held "$1")" = 0 ]; }
+
+# goes_on LABEL: b makes steps, and a holds nothing any more
+goes_on() {
+        local is_back=no from until line
+        for_seconds 15 is_gone a && is_back=yes
+        from=$(stamp)
+        sleep 3
+        until=$(stamp)
+        line=$(rates "$from" "$until" b)
+        table+=("$(printf '%-34s %-16s %s' "$1" "${line%% *}" "a's memory is back: $is_back")")
+        say "${table[-1]}"
+}
+
+part_kills() {
+        local what shim
+        job ours b --gpu 0,1 --share 50
+        for what in rank shim; do
+                job ours a --gpu 0,1 --share 50
+                for_seconds 40 are_ready a b || { say "# not ready: a b"; return; }
+                touch "$work/b/go"
+                sleep 2
+                shim=$("$sublet" ps --json | jq -r '.[] | select(.tenant == "a").keep''er')
+                if [ "$what" = rank ]; then
+                        pgrep -f "^[^ ]*(python3|gpu-steps) .*-n a .*" | tail -1 | xargs -r kill -9
+                else
+                        kill -9 "$shim"
+                        pgrep -f "^[^ ]*(python3|gpu-steps) .*-n a .*" | xargs -r kill -9
+                fi
+                sleep 1
+                "$sublet" end a >> "$log" 2>&1 # the ranks that are left wait for ever
+                goes_on "b, a's $what killed"
+                rm -f "$work/b/a.ready"
+        done
+        kill -9 "$daemon"
+        sleep 1
+        wait "$daemon" 2> /dev/null
+        timeout -k 2 300 "$sublet" daemon --dir "$SUBLET_DIR" >> "$out/daemon.log" 2>&1 &
+        daemon=$!
+        goes_on 'b, the daemon killed'
+}
+
+say "$header"
+for part in ${PARTS:-native pairs reduce tenants kills native2}; do
+        "part_$part" || say "# part $part did not end well"
         end_all
-fi
+done
 
 # ---- the table ------------------------------------------------------------------------------------
 "$sublet" events --json 2> /dev/null | tail -40 >> "$log"

@@ -4,12 +4,13 @@
  * kernels wait on their devices for each other. A job is one process with several devices, or several processes with
  * one each, which give the same -j.
  *
- *      ranks [-j NUMBER] [-d FIRST] [-n COUNT] [-w RANKS] [-k US] [-m US] [-s STEPS]
+ *      ranks [-j NUMBER] [-d FIRST] [-n COUNT] [-w RANKS] [-k US] [-m US] [-s STEPS] [-o FILE]
  *
  *      -j NUMBER  of the job: what its all-reduce is named (1)
  *      -d FIRST   the first device that is used (0); -n COUNT of them (2); -w RANKS of the whole job (COUNT)
  *      -k US      arithmetic of a step (2000); -m US what the all-reduce takes once all are there (500)
  *      -s STEPS   how many (100)
+ *      -o FILE    the log: when each step was done, seconds of CLOCK_MONOTONIC, a line each
  *
  * Prints ranks=COUNT steps=STEPS seconds=S. Only the simulator knows its kernels (src/sim/cuda/work/kernels.def).
  */
@@ -89,9 +90,10 @@ int main(int argc, char **argv)
 {
         struct rank ranks[DEVICES_MAX] = { 0 };
         unsigned long job = 1, first = 0, n = 2, world = 0, work_us = 2000, reduce_us = 500, steps = 100;
+        FILE *log = NULL;
         double begin;
 
-        for (int option; (option = getopt(argc, argv, "j:d:n:w:k:m:s:")) != -1;) {
+        for (int option; (option = getopt(argc, argv, "j:d:n:w:k:m:s:o:")) != -1;) {
                 unsigned long value = optarg ? strtoul(optarg, NULL, 0) : 0;
                 unsigned long *to = option == 'j' ? &job :
                                     option == 'd' ? &first :
@@ -102,6 +104,10 @@ int main(int argc, char **argv)
                                     option == 's' ? &steps :
                                                     NULL;
 
+                if (option == 'o' && (log = fopen(optarg, "w")) != NULL) {
+                        (void)setvbuf(log, NULL, _IOLBF, 0);
+                        continue;
+                }
                 if (!to)
                         return 2;
                 *to = value;
@@ -112,9 +118,14 @@ int main(int argc, char **argv)
         for (unsigned long i = 0; i < n; i++)
                 rank_open(&ranks[i], (int)(first + i));
         begin = now();
-        for (unsigned long i = 0; i < steps; i++) /* 20000 rounds of burn are 0.77 ms: kernel.c */
+        for (unsigned long i = 0; i < steps; i++) { /* 20000 rounds of burn are 0.77 ms: kernel.c */
                 step(ranks, (int)n, job, (uint32_t)(world ? world : n), (uint32_t)(work_us * 20000 / 770),
                      reduce_us * 1000);
+                if (log)
+                        fprintf(log, "%.6f\n", now());
+        }
+        if (log)
+                (void)fclose(log);
         printf("ranks=%lu steps=%lu seconds=%.3f\n", n, steps, now() - begin);
         return 0;
 }

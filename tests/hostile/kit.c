@@ -447,13 +447,13 @@ static bool node_open(struct kit_rm *rm, uint32_t *gpu_id)
 }
 
 /* NULL: all of it is there. Else what could not be had. */
-static const char *rm_open(struct kit_rm *rm, struct kit_outcome *outcome)
+static const char *rm_open(struct kit_rm *rm, int ctl, struct kit_outcome *outcome)
 {
         unsigned char params[56] = { 0 }, info[32] = { 0 };
         uint32_t object = 0, gpu_id = 0;
 
         *outcome = (struct kit_outcome){ .rc = -1 };
-        *rm = (struct kit_rm){ open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), -1, 0 };
+        *rm = (struct kit_rm){ ctl, -1, 0 };
         if (rm->ctl < 0 || !node_open(rm, &gpu_id))
                 return "nodes";
         *outcome = alloc(rm->ctl, 0, 0, &object, CLASS_CLIENT, params, 4);
@@ -479,9 +479,14 @@ static const char *rm_open(struct kit_rm *rm, struct kit_outcome *outcome)
 
 bool kit_rm_try_open(struct kit_rm *rm)
 {
+        return kit_rm_open_on(rm, open("/dev/nvidiactl", O_RDWR | O_CLOEXEC));
+}
+
+bool kit_rm_open_on(struct kit_rm *rm, int ctl)
+{
         struct kit_outcome outcome;
 
-        return !rm_open(rm, &outcome);
+        return !rm_open(rm, ctl, &outcome);
 }
 
 void kit_rm_open(struct kit_rm *rm)
@@ -490,7 +495,7 @@ void kit_rm_open(struct kit_rm *rm)
         const char *what;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
-        what = rm_open(rm, &outcome);
+        what = rm_open(rm, open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), &outcome);
         if (!what)
                 return;
         printf("setup=%s rc=%ld errno=%d status=0x%llx\n", what, outcome.rc, outcome.error ? outcome.error : errno,

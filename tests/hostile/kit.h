@@ -103,6 +103,7 @@ void kit_rm_open(struct kit_rm *rm);
 
 /* The same, but for where it gets: false instead of an end. */
 bool kit_rm_try_open(struct kit_rm *rm);
+bool kit_rm_open_on(struct kit_rm *rm, int ctl); /* a control file that is already there; -1: fails */
 
 struct kit_outcome kit_rm_alloc(const struct kit_rm *rm, uint32_t parent, uint32_t object, uint32_t class_number,
                                 void *params, uint32_t params_size);

@@ -64,7 +64,7 @@ static bool dup_it(const struct kit_rm *rm, uint32_t client, uint32_t object)
         return request(rm, NR_DUP, block, sizeof(block), 24);
 }
 
-static void say(const char *file, const char *suffix, uint32_t client)
+static void names_write(const char *file, const char *suffix, uint32_t client)
 {
         char path[4000], new[4096];
         FILE *to;
@@ -86,7 +86,7 @@ static int give(const char *file, const char *suffix)
         kit_rm_open(&rm);
         if (!kit_ok(kit_rm_memory(&rm, KIT_MEMORY, PIECE_MIB * MIB)) || !let_all(&rm, KIT_MEMORY))
                 return 2;
-        say(file, suffix, rm.client);
+        names_write(file, suffix, rm.client);
         for (int i = 0; i < WAITS && !is_there(file, "end"); i++) {
                 if (!*suffix && rm.ctl >= 0 && (is_there(file, "close") || is_there(file, "free"))) {
                         if (is_there(file, "free") && !kit_ok(kit_rm_free(&rm, rm.client, rm.client)))
@@ -94,7 +94,7 @@ static int give(const char *file, const char *suffix)
                         (void)close(rm.node);
                         (void)close(rm.ctl);
                         rm.ctl = -1;
-                        say(file, ".gone", rm.client);
+                        names_write(file, ".gone", rm.client);
                 }
                 (void)usleep(10000);
         }

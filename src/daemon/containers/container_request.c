@@ -83,6 +83,11 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
                                "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode, job and "
                                "capabilities (docs/containers.md)",
                                asked->unknown);
+        if (asked->job[0] && !asked->has_annotations)
+                return err_say(err, -EPERM,
+                               "SUBLET_JOB=%s: a variable may be the image's, and tenants of a job open each other's "
+                               "memory: annotate it with sublet.dev/job",
+                               asked->job);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])

@@ -253,6 +253,20 @@ static bool is_complete(const struct agent *agent)
         return kube_is_listed(agent);
 }
 
+/* Models of services that may have no endpoints: they exist all the same, and requests for them wait. */
+static json_t *expected_models(const struct settings *settings)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < settings->n_services; i++) {
+                const struct settings_models *models = &settings->services[i].config.models;
+
+                for (size_t k = 0; k < models->n; k++)
+                        (void)json_array_append_new(list, json_string(models->at[k]));
+        }
+        return list;
+}
+
 static void push_settings(struct agent *agent)
 {
         const struct settings *settings = agent->settings;
@@ -270,6 +284,7 @@ static void push_settings(struct agent *agent)
                          (json_int_t)settings->retries, "breaker_failures", (json_int_t)settings->breaker, "breaker_ms",
                          (json_int_t)(settings->breaker_time / NSEC_PER_MSEC), "first_byte_ms",
                          (json_int_t)(settings->first_byte / NSEC_PER_MSEC));
+        (void)json_object_set_new(body, "models", expected_models(settings));
         agent->tells_complete = agent->is_complete;
         if (agent->is_complete)
                 (void)json_object_set_new(body, "complete", json_true());

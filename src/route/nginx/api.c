@@ -5,6 +5,8 @@
  */
 #include "route/nginx/module.h"
 
+#include "route/request/replica_body.h"
+
 #include <jansson.h>
 
 /* ---- answers ---------------------------------------------------------------------------------------- */
@@ -95,86 +97,6 @@ ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
 
 /* ---- replicas ------------------------------------------------------------------------------ */
 
-static const char *set_number(json_t *body, const char *name, uint32_t *ret)
-{
-        json_t *n = json_object_get(body, name);
-
-        if (!n)
-                return NULL;
-        if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > INT32_MAX)
-                return "a number is not a whole number from 0 to 2147483647";
-        *ret = (uint32_t)json_integer_value(n);
-        return NULL;
-}
-
-static const char *set_numbers(json_t *body, struct pool_config *config)
-{
-        json_t *rate = json_object_get(body, "rate"), *hold = json_object_get(body, "hold");
-        const char *why = set_number(body, "capacity", &config->capacity);
-
-        why = why ? why : set_number(body, "kv_tokens", &config->kv_tokens);
-        why = why ? why : set_number(body, "kv_permille", &config->kv_permille);
-        why = why ? why : set_number(body, "waiting", &config->waiting);
-        why = why ? why : set_number(body, "wake_ms", &config->wake_ms);
-        why = why ? why : set_number(body, "share", &config->share);
-        if (why)
-                return why;
-        if (rate && (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e15)))
-                return "'rate' is work per second";
-        if (rate)
-                config->rate = (uint64_t)json_number_value(rate);
-        if (hold && !json_is_boolean(hold))
-                return "'hold' is true or false";
-        if (hold)
-                config->hold = json_is_true(hold);
-        return NULL;
-}
-
-static const char *set_tls(json_t *body, struct pool_config *config)
-{
-        json_t *is_tls = json_object_get(body, "tls"), *name = json_object_get(body, "server_name");
-        const char *text = json_string_value(name);
-
-        if (is_tls && !json_is_boolean(is_tls))
-                return "'tls' is true or false";
-        if (name && (!text || ngx_strlen(text) >= POOL_ADDRESS))
-                return "'server_name' has at most 127 bytes";
-        if (is_tls)
-                config->is_tls = json_is_true(is_tls);
-        if (text)
-                (void)ngx_cpystrn((u_char *)config->server_name, (u_char *)text, POOL_ADDRESS);
-        return NULL;
-}
-
-static const char *set_models(json_t *models, struct pool_config *config)
-{
-        if (!models)
-                return NULL;
-        if (!json_is_array(models) || json_array_size(models) > POOL_MODELS)
-                return "'models' is an array of at most 16 names";
-        for (size_t i = 0; i < json_array_size(models); i++) {
-                const char *name = json_string_value(json_array_get(models, i));
-
-                if (!name || !*name || ngx_strlen(name) >= POOL_MODEL || name[strcspn(name, "\"\\")])
-                        return "a model's name has 1 to 127 bytes, no quote and no backslash";
-                (void)ngx_cpystrn((u_char *)config->models[i], (u_char *)name, POOL_MODEL);
-        }
-        config->n_models = (uint32_t)json_array_size(models);
-        return NULL;
-}
-
-static const char *set_state(json_t *state, struct pool_config *config)
-{
-        const char *name = json_string_value(state);
-
-        for (enum pick_state i = PICK_UP; name && i <= PICK_DOWN; i++)
-                if (strcmp(pick_state_name(i), name) == 0) {
-                        config->state = i;
-                        return NULL;
-                }
-        return state ? "'state' is up, asleep, draining or down" : NULL;
-}
-
 static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_config *config)
 {
         const char *text = json_string_value(address);
@@ -194,13 +116,6 @@ static const char *set_address(ngx_http_request_t *r, json_t *address, struct po
         return NULL;
 }
 
-static int is_name(const char *name)
-{
-        size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-");
-
-        return n >= 1 && n < POOL_NAME && !name[n];
-}
-
 static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body)
 {
         struct pool_config config = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
@@ -211,10 +126,7 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
                 (void)pool_read(pool, at, &config);
         (void)ngx_cpystrn((u_char *)config.name, (u_char *)name, POOL_NAME);
         why = set_address(r, json_object_get(body, "address"), &config);
-        why = why ? why : set_numbers(body, &config);
-        why = why ? why : set_tls(body, &config);
-        why = why ? why : set_models(json_object_get(body, "models"), &config);
-        why = why ? why : set_state(json_object_get(body, "state"), &config);
+        why = why ? why : replica_body_read(body, &config);
         if (why)
                 return send_refusal(r, 400, why);
         at = pool_set(pool, &config, clock_now());
@@ -225,6 +137,26 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
 }
 
 /* ---- settings --------------------------------------------------------------------------------------- */
+
+static const char *check_expected(const json_t *models)
+{
+        if (models && (!json_is_array(models) || json_array_size(models) > POOL_EXPECTED))
+                return "'models' is an array of at most 128 names";
+        for (size_t i = 0; i < json_array_size(models); i++)
+                if (!json_string_length(json_array_get(models, i)))
+                        return "a model's name is not empty";
+        return NULL;
+}
+
+/* They end at the first 0: the ones behind it are written before. */
+static void set_expected(struct pool_settings *s, const json_t *models)
+{
+        for (size_t i = POOL_EXPECTED; models && i-- > 0;) {
+                const json_t *name = json_array_get(models, i);
+
+                s->expected[i] = name ? pool_model_hash(json_string_value(name), json_string_length(name)) : 0;
+        }
+}
 
 static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *body)
 {
@@ -240,20 +172,22 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
                         { "breaker_failures", &s->breaker_failures, s->breaker_failures },
                         { "breaker_ms", &s->breaker_ms, s->breaker_ms },
                         { "first_byte_ms", &s->first_byte_ms, s->first_byte_ms } };
-        json_t *complete = json_object_get(body, "complete");
+        json_t *complete = json_object_get(body, "complete"), *models = json_object_get(body, "models");
 
         for (size_t i = 0; !why && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-                why = set_number(body, numbers[i].name, &numbers[i].value);
+                why = replica_body_number(body, numbers[i].name, &numbers[i].value);
         if (json_object_get(body, "policy") && (!policy || !pick_policy_find(policy)))
                 why = "there is no such policy";
         if (complete && !json_is_boolean(complete))
                 why = "'complete' is true or false";
+        why = why ? why : check_expected(models);
         if (why)
                 return send_refusal(r, 400, why);
         for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
                 *numbers[i].to = numbers[i].value;
         if (complete)
                 s->is_complete = json_is_true(complete);
+        set_expected(s, models);
         if (policy)
                 s->policy = (uint32_t)(pick_policy_find(policy) - PICK_POLICIES);
         atomic_fetch_add(&pool->serial, 1);
@@ -297,7 +231,7 @@ static int split_replica_path(ngx_http_request_t *r, char name[POOL_NAME], const
                 return 0;
         ngx_memcpy(name, r->uri.data + n, end - n);
         name[end - n] = 0;
-        return is_name(name);
+        return replica_name_is_fine(name);
 }
 
 static ngx_int_t on_replica(ngx_http_request_t *r, struct pool *pool, const char *name, const char *verb, json_t *body)

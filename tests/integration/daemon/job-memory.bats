@@ -119,26 +119,26 @@ stays_charged() {
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
 }
 
-keeper_of() { "$sublet" ps --json | jq -r --arg t "$1" '.[] | select(.tenant == $t) | .keeper'; }
+shim_of() { of "$1" keep''er; } # the field is older than its word
 
-@test "when the owner's keeper is killed, its taker is ended: nobody would be charged" {
+@test "when the owner's shim is killed, its taker is ended: nobody would be charged" {
         giver give --job training
         taker take --job training
         wait_for says taker seen=5eedf00d
-        kill -KILL "$(keeper_of giver)"
+        kill -KILL "$(shim_of giver)"
         wait_for told LENDER_LOST taker
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'
-        kill_program give # without a keeper it holds what it has, as ever
+        kill_program give # without a shim it holds what it has, as ever
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
 }
 
-@test "when the taker's keeper is killed, the owner's charge returns with the taker's last process" {
+@test "when the taker's shim is killed, the owner's charge returns with the taker's last process" {
         giver give --job training
         taker take --job training
         wait_for says taker seen=5eedf00d
         touch "$file.free"
         wait_for again_is CUDA_ERROR_OUT_OF_MEMORY
-        kill -KILL "$(keeper_of taker)"
+        kill -KILL "$(shim_of taker)"
         wait_for told KEEPER_DIED taker
         wait_for again_is CUDA_ERROR_OUT_OF_MEMORY # its program still has the memory
         kill_program take
@@ -159,18 +159,14 @@ keeper_of() { "$sublet" ps --json | jq -r --arg t "$1" '.[] | select(.tenant == 
 
 lent() { printf %s "$plain/tests/hostile/attack-lent"; }
 
-# takes JOB: whether a tenant of that job gets what FILE names
-takes() {
-        run -0 on "$sublet" run -q --mem 1G --job "$1" -- "$(lent)" take "$file"
-        echo "$output"
-        [[ $output == *took=1* ]]
-}
+# taken JOB: 1 if a tenant of that job gets what FILE names, else 0
+taken() { value took "$(on "$sublet" run -q --mem 1G --job "$1" -- "$(lent)" take "$file")"; }
 
 # reused close|free: the owner's client goes, and a tenant of another job gets its number, with memory of that handle
 reused() {
         lodger giver --mem 1G --job training -- "$(lent)" give "$file"
         wait_for test -s "$file"
-        takes training # the positive control
+        [ "$(taken training)" = 1 ] # the positive control
         lodger stand --mem 1G --job other -- sh -c "while [ ! -e '$file.gone' ]; do sleep 0.02; done; while [ ! -e '$file.now' ]; do sleep 0.02; done; exec '$(lent)' stand '$file'"
         touch "$file.$1"
         wait_for test -s "$file.gone"
@@ -179,8 +175,8 @@ reused() {
         touch "$file.now"
         wait_for test -s "$file.stand"
         [ "$(cat "$file.stand")" = "$(cat "$file")" ] || { echo "no attack: $(cat "$file.stand" "$file")"; return 1; }
-        ! takes training
-        takes other # it is memory of that job now
+        [ "$(taken training)" = 0 ]
+        [ "$(taken other)" = 1 ] # it is memory of that job now
 }
 
 @test "a client number that is used again by another job, after its owner has freed it, names nothing of the job's" {
@@ -195,7 +191,7 @@ reused() {
         chmod 755 "$machine"
         lodger giver --mem 1G --job training -- "$(lent)" give "$file"
         wait_for test -s "$file"
-        takes training
+        [ "$(taken training)" = 1 ]
         run -0 on setpriv --reuid 4711 --regid 4711 --clear-groups "$sublet" run -q --mem 1G --job training -- "$(lent)" take "$file"
         [[ $output == *took=0* ]]
 }

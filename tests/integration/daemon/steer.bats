@@ -249,6 +249,51 @@ refused_1() {
         [ "$(of one quota_bytes)" -eq $((1024 * MIB)) ]
 }
 
+@test "inspect says everything about one tenant, and refuses a name that is nobody's" {
+        daemon_start
+        lodger web-1 --mem 2G --share 30 -- sleep 60
+        run -0 "$sublet" inspect web-1
+        lines_have '^tenant +web-1$'
+        lines_have "^user +$(id -u) \($(id -un)\)\$"
+        lines_have '^processes +[0-9]+, under the shim [0-9]+$'
+        lines_have 'memory .* of 2 GiB, '
+        lines_have 'share +30%, cap none'
+        [ "$("$sublet" inspect --json web-1 | jq -r .tenant)" = web-1 ]
+        run "$sublet" inspect ghost
+        refused_1 "there is no tenant 'ghost'"
+        run -2 "$sublet" inspect
+        [[ $output == "sublet: which tenant? "* ]]
+        run -1 "$sublet" logs web-1
+        [[ $output == *"journalctl"* && ${#lines[@]} -eq 1 ]]
+}
+
+@test "usage has a price, and a form for spreadsheets" {
+        daemon_start
+        lodger web-1 --mem 2G -- "$plain/src/sublet" sim load --for 1m sync
+        wait_for eval '"$sublet" usage --json | jq -e ".[0].gib_hours > 0"'
+        run -0 "$sublet" usage --price 2.50
+        lines_have ' PRICE '
+        run -0 "$sublet" usage --csv --price 2.50
+        [ "${lines[0]}" = tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to,price ]
+        lines_have "^\"web-1\",$(id -u),0,GPU-[^,]*,[0-9.]+,[0-9.]+,[0-9]+,0,[0-9]+,[0-9]+,[0-9.]+\$"
+        run -2 "$sublet" usage --price cheap
+        [[ $output == *"--price cheap: a price of a GPU-hour"* ]]
+}
+
+@test "with --group only its members may lease and ask, and others are told which group" {
+        [ "$(id -u)" = 0 ] || skip 'a user of another group is made by root'
+        chmod 755 "$machine"
+        daemon_start --group daemon
+        [ "$(stat -c '%a %G' "$SUBLET_DIR/tenant.sock")" = '660 daemon' ]
+        [ "$(stat -c '%a %G' "$SUBLET_DIR/sublet.sock")" = '660 daemon' ]
+        cp "$sublet" "$machine/sublet" # where anybody may read it
+        run setpriv --reuid 65534 --regid 65534 --clear-groups "$machine/sublet" ps
+        refused_1 "for root and members of group 'daemon' only"
+        run -0 setpriv --reuid 65534 --regid 65534 --groups "$(getent group daemon | cut -d: -f3)" "$machine/sublet" ps -q
+        run -2 "$sublet" daemon --group no-such-group
+        [[ $output == *"there is no such group"* ]]
+}
+
 @test "events of a level and those that are graver" {
         daemon_start
         lodger one --mem 8G -- "$raw" --steps 512 --max 4096 --hold 60

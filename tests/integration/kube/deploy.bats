@@ -114,6 +114,13 @@ END
         done
 }
 
+@test "the autoscaler's example asks only for figures that the router has" {
+        while read -r figure; do
+                grep -q "\"$figure\"" "$root/src/route/nginx/metrics.c" || { echo "no $figure"; return 1; }
+        done < <(sed -n '/^ *query:/p' "$root/deploy/kubernetes/examples/autoscale.yaml" | grep -oE 'sublet_route_[a-z_]+' | sort -u)
+        [ "$(grep -cE '^ *query:' "$root/deploy/kubernetes/examples/autoscale.yaml")" -eq 2 ]
+}
+
 @test "the configurations trust the authority of the Secret, and an old one too where they are told to" {
         "$root/deploy/kubernetes/certificate" > "$BATS_TEST_TMPDIR/out"
         sed -n 's/^data: {tls.crt: \([^,]*\),.*/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d > "$BATS_TEST_TMPDIR/old"

@@ -480,6 +480,25 @@ replica_tcp() {
         until_ is null state pod-0
 }
 
+@test "a service without endpoints has its models all the same: its first pod answers who waited" {
+        outside
+        replica_tcp
+        echo secret-token > "$dir/token"
+        version=0
+        printf '{"metadata":{"resourceVersion":"0"},"items":[]}' > "$dir/outside/slices.json"
+        configure 'kubernetes:' "- {service: chat, namespace: prod, port: http, api: 'unix:$dir/outside/sublet.sock', token: $dir/token, models: [m]}"
+        agent_start
+        until_ eval 'api /v1/state | jq -e .settings.complete'
+        [ "$(code '{"model":"other","messages":[]}')" = 404 ]
+        code "$(chat hi 1)" > "$dir/code" &
+        asking=$!
+        until_ is 1 held
+        version=1
+        printf '{"type":"ADDED","object":%s}\n' "$(slice true)" >> "$dir/outside/events"
+        wait "$asking"
+        [ "$(cat "$dir/code")" = 200 ]
+}
+
 @test "an older API server is asked for its Endpoints" {
         outside
         replica_tcp

@@ -295,6 +295,26 @@ teardown() {
         wait "${clients[@]}" || true
 }
 
+@test "a model that is expected is waited for, though no replica serves it yet" {
+        replica a
+        put a '"models": ["other"]'
+        [ "$(code "$(chat hi 1)")" = 404 ]
+        api /v1/settings -f -o /dev/null -X PUT -d '{"models":["m","n"]}'
+        code "$(chat hi 1)" > "$dir/code" &
+        asking=$!
+        until_ is 1 held
+        api /metrics | grep -q '^sublet_route_held 1$'
+        replica b
+        put b
+        wait "$asking"
+        [ "$(cat "$dir/code")" = 200 ]
+        [ "$(code "$(chat hi 1 | sed s/\"m\"/\"x\"/)")" = 404 ]
+        [ "$(api /v1/settings -o /dev/null -w '%{http_code}' -X PUT -d '{"models":[""]}')" = 400 ]
+        api /v1/settings -f -o /dev/null -X PUT -d '{"models":[]}'
+        api /v1/replicas/b -X DELETE > /dev/null
+        [ "$(code "$(chat hi 1)")" = 404 ]
+}
+
 @test "what the agent says wrong is refused with a line, and changes nothing" {
         for bad in '{"address":"nowhere"}' '{"models":["m"]}' '{"address":"127.0.0.1:80","state":"tired"}' \
                 '{"address":"127.0.0.1:80","capacity":-1}' '{"address":"127.0.0.1:80","models":["a\"b"]}' 'x' '[]'; do

@@ -101,3 +101,8 @@ few() {
         [ "$held" -le $((QUOTA + SLACK)) ]
         [ "$(value slowest_ms "$said")" -lt 3000 ]
 }
+
+@test "files opened again, by a mere path or beside a client's, take the quota and no more" {
+        stops caller-reopened # the simulator's nodes cannot be opened again: tests/gpu/hostile.sh has both sides
+        [[ $said == *'wrong=0'* ]]
+}

@@ -15,6 +15,11 @@ load ../attacks
         stops spelling-xfer
 }
 
+@test "requests inside requests inside requests carry nothing; one level takes the quota and no more" {
+        stops spelling-nested
+        [[ $said == *'nested mib=0'* ]]
+}
+
 @test "requests on a number that moves between the driver and other files take the quota and no more" {
         keeps spelling-swapped
         [ "$(field NOT_THE_DRIVER)" -gt 0 ]

@@ -310,6 +310,15 @@ assert 0 < books["elapsed_seconds"] < 60, books
         one_line_and_2 '--mem needs a value'
 }
 
+@test "what docker has and a tenant has not is said, and exits with 2" {
+        run -2 "$sublet" run -it -- true
+        [[ $output == "sublet: the command has this terminal already: leave -i out" ]]
+        run -2 "$sublet" run --detach -- true
+        [[ $output == *"systemd-run sublet run"* && ${#lines[@]} -eq 1 ]]
+        run -2 "$sublet" run -qx -- true # a letter in a word of letters
+        [[ $output == "sublet: unknown option -x "* ]]
+}
+
 @test "an unknown choice is one line and exits with 2" {
         run on "$sublet" run --managed=perhaps -- true
         one_line_and_2 'charge, deny or allow'

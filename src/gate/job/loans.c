@@ -140,7 +140,7 @@ bool gate_lender_gone(struct gate *gate, uint32_t lender)
         }
         if (!has_borrowed)
                 return false;
-        gate_tell(gate, EVENT_LENDER_LOST, 0, "its keeper is gone");
+        gate_tell(gate, EVENT_LENDER_LOST, 0, "the process that kept its books is gone");
         gate_kill(gate);
         return true;
 }

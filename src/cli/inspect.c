@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sublet inspect`: everything that the daemon knows of one tenant; `sublet logs`: where logs are. */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "ask/ask.h"
+#include "ask/field.h"
+#include "base/flags.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <pwd.h>
+#include <string.h>
+
+static const char usage[] = "usage: sublet inspect [OPTION...] TENANT\n"
+                            "Says everything about one tenant: its lease, what it holds, how it is enforced.\n"
+                            "\n"
+                            "\f";
+
+static const char logs_usage[] = "usage: sublet logs [TENANT]\n"
+                                 "Says where a tenant's output is: Sublet passes it through and keeps none.\n"
+                                 "\n"
+                                 "\f";
+
+static void line(const char *name, const char *text)
+{
+        char clean[512];
+
+        if (*text)
+                (void)printf("%-12s %s\n", name, field_clean(text, clean, sizeof(clean)));
+}
+
+static void print_who(const json_t *tenant)
+{
+        const struct passwd *user = getpwuid((uid_t)field_number(tenant, "uid"));
+        const json_t *container = json_object_get(tenant, "container");
+        char text[256], since[WHEN_TEXT], held[BYTES_TEXT], quota[BYTES_TEXT];
+        const char *name;
+        json_t *value;
+
+        (void)snprintf(text, sizeof(text), "%llu%s%s%s", (unsigned long long)field_number(tenant, "uid"),
+                       user ? " (" : "", user ? user->pw_name : "", user ? ")" : "");
+        line("tenant", field_text(tenant, "tenant"));
+        line("user", text);
+        line("command", field_text(tenant, "command"));
+        line("since", moment_format(field_moment(tenant, "since"), since));
+        line("state", field_text(tenant, "state"));
+        line("plane", field_text(tenant, "plane"));
+        line("", field_text(tenant, "attach_error"));
+        line("mode", field_text(tenant, "mode"));
+        line("class", field_text(tenant, "class"));
+        line("job", field_text(tenant, "job"));
+        line("sms", field_text(tenant, "sms"));
+        (void)snprintf(text, sizeof(text), "%llu, under the shim %llu",
+                       (unsigned long long)field_number(tenant, "processes"),
+                       (unsigned long long)field_number(tenant, "keeper"));
+        line("processes", text);
+        (void)snprintf(text, sizeof(text), "%s of %s", bytes_format(field_number(tenant, "host_held_bytes"), held),
+                       bytes_format(field_number(tenant, "host_quota_bytes"), quota));
+        line("host memory", text);
+        json_object_foreach ((json_t *)container, name, value)
+                line(name, json_is_string(value) ? json_string_value(value) : "");
+}
+
+static void print_device(const json_t *device)
+{
+        char held[BYTES_TEXT], quota[BYTES_TEXT], peak[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
+        unsigned int most = (unsigned int)field_permille(device, "cap_permille");
+        const char *instance = field_text(device, "instance");
+
+        (void)printf("\ndevice %llu%s%s\n", (unsigned long long)field_number(device, "index"), *instance ? " " : "",
+                     instance);
+        (void)printf("  memory     %s of %s, at most %s; %llu refused\n",
+                     bytes_format(field_number(device, "held_bytes"), held),
+                     bytes_format(field_number(device, "quota_bytes"), quota),
+                     bytes_format(field_number(device, "peak_bytes"), peak),
+                     (unsigned long long)field_number(device, "refused"));
+        (void)printf("  share      %s, cap %s\n",
+                     permille_format((unsigned int)field_permille(device, "share_permille"), share),
+                     most && most < 1000 ? permille_format(most, cap) : "none");
+        (void)printf("  time       %.3f s in all; %.1f%% in the last second%s%s\n", field_real(device, "used_ns") / 1e9,
+                     field_permille(device, "granted_permille") / 10,
+                     field_is(device, "waiting") ? ", waits for its turn" : "",
+                     field_is(device, "is_off") ? ", is off" : "");
+}
+
+static const json_t *tenant_find(const json_t *tenants, const char *name)
+{
+        const json_t *tenant;
+        size_t i;
+
+        json_array_foreach (tenants, i, tenant)
+                if (!strcmp(field_text(tenant, "tenant"), name))
+                        return tenant;
+        return NULL;
+}
+
+static int inspect(const char *dir, const char *name, bool is_json, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        const json_t *tenant, *device;
+        json_t *tenants;
+        size_t i;
+        int r = ask_new(dir, &ask, err);
+
+        if (r == 0)
+                r = ask_get(ask, "/v1/tenants", &tenants, err);
+        if (r < 0)
+                return r;
+        tenant = tenant_find(tenants, name);
+        if (!tenant)
+                r = err_say(err, -ENOENT,
+                            "there is no tenant '%s' ('sublet ps' lists them; 'sublet usage %s' what it had)", name,
+                            name);
+        else if (is_json) {
+                (void)json_dumpf(tenant, stdout, JSON_INDENT(1));
+                (void)putchar('\n');
+        } else {
+                print_who(tenant);
+                json_array_foreach (field_array(tenant, "devices"), i, device)
+                        print_device(device);
+        }
+        json_decref(tenants);
+        return r;
+}
+
+int inspect_main(int argc, char **argv)
+{
+        const char *dir = NULL;
+        bool is_json = false;
+        const struct flag flags[] = {
+                { "json", 0, flag_is, &is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, flag_text, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
+        struct err err = { 0 };
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
+
+        if (operand < 0)
+                return code;
+        if (!argv[operand]) {
+                (void)fprintf(stderr, "sublet: which tenant? ('sublet ps' lists them)\n");
+                return VERB_USAGE;
+        }
+        (void)setlocale(LC_CTYPE, "");
+        return inspect(dir, argv[operand], is_json, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+}
+
+int logs_main(int argc, char **argv)
+{
+        int code, operand = flags_parse_most(argc, argv, NULL, 0, logs_usage, 1, &code);
+
+        if (operand < 0)
+                return code;
+        (void)fprintf(stderr,
+                      "sublet: a tenant's output is its own: where its command was started, 'journalctl -u UNIT' of a "
+                      "service, 'podman logs' or 'kubectl logs' of a container. The daemon's log: 'journalctl -u "
+                      "sublet'; what happened to tenants: 'sublet events'\n");
+        return VERB_REFUSED;
+}
