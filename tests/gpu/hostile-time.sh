@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The attacks on time (tests/hostile/time_*.c) on a real GPU: each with a share of 30 beside an honest tenant with 70,
-# which must do 70 % of what it does alone, less two points; first without a daemon, where each takes about half. Needs
-# an NVIDIA GPU that nobody else uses, gcc, the CUDA driver headers, root. TAP on stdout, raw output in
-# ${OUT:-/tmp/sublet-gpu}/hostile-time.log.
+# The attacks on time (tests/hostile/time_*.c) on a real GPU: each beside an honest tenant with a share of 70, or what
+# share_beside says, which must do that much of what it does alone, less two points. First without a daemon, where each
+# must leave it five points less than its share: the positive control. An attack that the driver itself refuses has
+# none, and is skipped. Needs an NVIDIA GPU that nobody else uses, gcc, the CUDA driver headers, root. TAP on stdout, raw
+# output in ${OUT:-/tmp/sublet-gpu}/hostile-time.log.
 #
 #       tests/gpu/hostile-time.sh [PATH-OF-SUBLET] [ATTACK...]      about 12 s for each attack
 set -u
@@ -17,7 +18,7 @@ trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; rm -rf "$work"' EXIT
 mkdir -p "$out"
 log=$out/hostile-time.log
 : > "$log"
-n=0 failed=0 table=()
+n=0 failed=0 skipped=0 table=()
 cuda=${CUDA_HOME:-/usr/local/cuda}
 include=$cuda/include
 stubs="-L$cuda/lib64/stubs -L$cuda/targets/x86_64-linux/lib/stubs"
@@ -27,6 +28,10 @@ check() { # CLAIM CONDITION
         n=$((n + 1))
         if [ "$2" ]; then say "ok $n - $1"; else failed=$((failed + 1)) && say "not ok $n - $1"; fi
 }
+
+# share_beside ATTACK: the honest one's share in %, far above what it has without a daemon. Contexts that live for a
+# moment mostly wait for each other's making: on an H200 they left 686 permille, nothing that a share of 30 could stop.
+share_beside() { case $1 in time_born_off) echo 90 ;; *) echo 70 ;; esac; }
 
 attacks=("$@")
 [ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/time_*.c; do basename "$f" .c; done)
@@ -49,13 +54,14 @@ honest() {
 
 # beside ATTACK COMMAND...: what the honest program does beside it; the COMMAND's words before each program
 beside() {
-        local attack=$1
+        local attack=$1 share
+        share=$(share_beside "$1")
         shift
         mkfifo "$work/in"
-        timeout -s KILL 40 "$@" ${1:+--name attacker --share 30 --} "$work/$attack" < "$work/in" > "$work/said" 2>&1 &
+        timeout -s KILL 40 "$@" ${1:+--name attacker --share $((100 - share)) --} "$work/$attack" < "$work/in" > "$work/said" 2>&1 &
         exec 7> "$work/in"
-        for ((i = 0; i < 100; i++)); do ! grep -q '^computing' "$work/said" || break; sleep 0.1; done
-        honest "$@" ${1:+--name honest --share 70 --}
+        for ((i = 0; i < 100; i++)); do ! grep -qE '^(computing|cannot)' "$work/said" || break; sleep 0.1; done
+        honest "$@" ${1:+--name honest --share "$share" --}
         exec 7>&-
         wait $!
         sed "s/^/# $attack: /" "$work/said" >> "$log"
@@ -65,8 +71,12 @@ beside() {
 honest env
 alone=$done
 say "# alone: $alone permille of the device, as load counts"
-declare -A native
-for attack in "${attacks[@]}"; do beside "$attack"; native[$attack]=$((done * 1000 / alone)); done
+declare -A native cannot
+for attack in "${attacks[@]}"; do
+        beside "$attack"
+        native[$attack]=$((done * 1000 / alone))
+        cannot[$attack]=$(sed -n 's/^cannot=//p' "$work/said")
+done
 
 export SUBLET_DIR=$work/node
 mkdir -p "$SUBLET_DIR"
@@ -75,14 +85,19 @@ daemon=$!
 for _ in $(seq 200); do [ -S "$SUBLET_DIR/tenant.sock" ] && break; sleep 0.02; done
 check 'the daemon is there' "$([ -S "$SUBLET_DIR/tenant.sock" ] && echo y)"
 for attack in "${attacks[@]}"; do
+        if [ "${cannot[$attack]}" ]; then
+                n=$((n + 1)) skipped=$((skipped + 1))
+                say "ok $n - $attack # SKIP without a control: ${cannot[$attack]}"
+                continue
+        fi
         beside "$attack" "$sublet" run -q --mem 8G
-        of_alone=$((done * 1000 / alone))
-        check "$attack: the honest tenant has its share of 700 ($of_alone permille; without a daemon ${native[$attack]})" \
-                "$([ $of_alone -ge 680 ] && [ "${native[$attack]}" -lt 650 ] && echo y)"
+        of_alone=$((done * 1000 / alone)) due=$(($(share_beside "$attack") * 10))
+        check "$attack: the honest tenant has its share of $due ($of_alone permille; without a daemon ${native[$attack]})" \
+                "$([ $of_alone -ge $((due - 20)) ] && [ "${native[$attack]}" -lt $((due - 50)) ] && echo y)"
         table+=("$(printf '%-24s %9s %9s' "$attack" "${native[$attack]}" $of_alone)")
 done
 say "$(printf '%-24s %9s %9s' 'honest beside' 'no daemon' 'tenant')"
 for row in "${table[@]}"; do say "$row"; done
 say "1..$n"
-say "$((n - failed)) passed, $failed failed"
+say "$((n - failed - skipped)) passed, $skipped skipped, $failed failed"
 [ $failed -eq 0 ]

@@ -8,7 +8,7 @@
  *      -k US      length of a kernel, of one that has the device for itself (770)
  *      -r ROUNDS  rounds of arithmetic per microsecond (51.9: an H200 at 1.665 GHz)
  *      -q DEPTH   deep: launches in flight (16)
- *      -p US      periodic: from launch to launch; poisson: from arrival to arrival, the mean (5000)
+ *      -p US      periodic: from launch to launch; poisson: from one to the next, the mean (5000)
  *      -t SECONDS for so long after the start (3)
  *      -b DIR     tell DIR/NAME.ready, then wait for DIR/go
  *      -o FILE    the log: when each piece was done, u64 ns, little endian
@@ -22,7 +22,7 @@
  *
  * Prints one line of name=value words:
  *      pieces, piece_us, clock (device|host), seconds, kernels, event_ms (CUDA events around all of it),
- *      p50_us, p99_us, max_us (periodic and sync: launch to done; poisson: arrival to done),
+ *      p50_us, p99_us, max_us (periodic and sync: launch to done; poisson: due to done),
  *      blocks (of a kernel: one per multiprocessor that it may use)
  */
 #define _GNU_SOURCE
@@ -247,17 +247,17 @@ static void run_periodic(struct load *load)
 /* Arrivals that know nothing of each other; what has arrived waits until the one before is done. */
 static void run_poisson(struct load *load)
 {
-        double arrival = now();
+        double due = now();
         unsigned short seed[3] = { (unsigned short)getpid(), (unsigned short)((unsigned int)getpid() >> 16), 1 };
 
         while (goes_on(load)) {
-                arrival += load->period_us * 0.05e-6;
+                due += load->period_us * 0.05e-6;
                 while (erand48(seed) < 0.9) /* exponential, in steps of a tenth of the mean */
-                        arrival += load->period_us * 0.1e-6;
-                sleep_until(arrival);
+                        due += load->period_us * 0.1e-6;
+                sleep_until(due);
                 launch(load);
                 CHECK(cuStreamSynchronize(load->stream));
-                took(load, arrival);
+                took(load, due);
                 completed(load, 1);
         }
 }

@@ -104,7 +104,7 @@ static void note(int fd, const void *block)
         n_made++;
         if (time_tricks.schedules_old && is_group)
                 schedule(&made[n_made - 1]);
-        if (time_tricks.schedules_old && !is_group)
+        if (time_tricks.schedules_each && !is_group)
                 schedule(&(struct made){ fd, kit_get32(block, 0), kit_get32(block, 4), 0 });
 }
 

@@ -21,11 +21,12 @@
 #include "kit.h"
 
 struct time_tricks {
-        uint32_t says;      /* the engine that compute groups say they are on; 0: as libcuda has it */
-        bool binds;         /* each group and channel is bound to the graphics engine before it is scheduled */
-        bool singly;        /* channels are scheduled one by one, their group never */
-        bool repeats;       /* a thread schedules all of them again and again */
-        bool schedules_old; /* a group is scheduled before its channels are there, and again after each */
+        uint32_t says;       /* the engine that compute groups say they are on; 0: as libcuda has it */
+        bool binds;          /* each group and channel is bound to the graphics engine before it is scheduled */
+        bool singly;         /* channels are scheduled one by one, their group never */
+        bool repeats;        /* a thread schedules all of them again and again */
+        bool schedules_old;  /* a group is scheduled before its channels are there */
+        bool schedules_each; /* and after each of them */
 };
 
 extern struct time_tricks time_tricks;
