@@ -3,8 +3,8 @@
 # The attacks on time (tests/hostile/time_*.c) on a real GPU: each beside an honest tenant with a share of 70, or what
 # share_beside says, which must do that much of what it does alone, less two points. First without a daemon, where each
 # must leave it five points less than its share: the positive control. An attack that the driver itself refuses has
-# none, and is skipped. Needs an NVIDIA GPU that nobody else uses, gcc, the CUDA driver headers, root. TAP on stdout, raw
-# output in ${OUT:-/tmp/sublet-gpu}/hostile-time.log.
+# none, and is skipped. Needs an NVIDIA GPU that nobody else uses, gcc, the CUDA driver headers, root. TAP on stdout,
+# raw output in ${OUT:-/tmp/sublet-gpu}/hostile-time.log.
 #
 #       tests/gpu/hostile-time.sh [PATH-OF-SUBLET] [ATTACK...]      about 12 s for each attack
 set -u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * movefacts - whether a process that is not libcuda can move a CUDA program's memory off the card and back.
+ * movefacts - whether a process that is not libcuda can move a CUDA program's memory off the device and back.
  *
  *      movefacts copy                  a copy engine by plain calls: which engines, rate, contents, both ways at once
  *      movefacts own N MiB             N pieces of a program in this process, as a gate sees it that made its objects:

