@@ -156,9 +156,8 @@ ALONE = {row.name for row in PROGRAMS} | {"trap"}
 
 
 def environment(extra):
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", NVSHMEM_DISABLE_NVLS="1",
-               PYTHONDONTWRITEBYTECODE="1", **extra)
-    return env
+    return {**os.environ, "NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+            "NVSHMEM_DISABLE_NVLS": "1", "PYTHONDONTWRITEBYTECODE": "1", **extra}
 
 
 def as_tenant(command, report, capabilities, name, memory=QUOTA):
