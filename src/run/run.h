@@ -120,7 +120,7 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                 { "gpus", 0, flag_text, &(run)->grant.gpus, NULL, NULL, NULL },                                        \
                 { "own-memory", 0,                                                                                     \
                   flag_text,    &(run)->own_memory,                                                                    \
-                  "FILE",       "what 'sublet doctor' measured (default: " OWN_FILE "); a daemon has its own", \
+                  "FILE",       "what 'sublet doctor' measured (default: " OWN_FILE "); a daemon has its own",         \
                   NULL },                                                                                              \
                 { "managed",                                                                                           \
                   0,                                                                                                   \
