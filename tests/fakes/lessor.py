@@ -52,7 +52,7 @@ class ControlBlock:
                  'slice': (80, '<Q'), 'watch': (88, '<Q')}
         rows = []
         for i in range(self.get(96, '<I')):
-            client, handle, group, cid, device, compute, order = struct.unpack_from('<IIIIHHI', self.map,
+            client, handle, group, cid, device, compute, _, order = struct.unpack_from('<IIIIHBBI', self.map,
                                                                                    CHANNELS + 24 * i)
             if handle:
                 rows.append([client, handle, group, cid, device, compute, order])
