@@ -271,16 +271,18 @@ static int serve_decoded(struct request *request, uint32_t number)
         return act(request);
 }
 
-/* r: the answer to the system call. One that is made again is not told twice. */
+/* r: the answer to the system call. One that is made again is not told twice; what the kernel makes in the tenant has
+ * no answer yet. */
 static void tell_record(const struct request *request, int r)
 {
+        bool is_error = r < 0 && r != GATE_GO_ON;
         const struct gate_options *options = &request->gate->options;
         const struct rm_call *call = &request->call;
         struct gate_call told = { .kind = call->kind,
                                   .number = call->class_or_cmd ? call->class_or_cmd : call->request,
                                   .size = call->params_size ? call->params_size : call->block_size,
                                   .status = r < 0 ? 0 : request_status(request),
-                                  .error = r < 0 ? -r : 0,
+                                  .error = is_error ? -r : 0,
                                   .outcome = request->outcome,
                                   .needs = request->outcome == GATE_LACKS ? request->verdict.capability : 0 };
         LOCKED(&request->gate->event_lock);
