@@ -6,12 +6,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* MiB. Were each piece large, twice the quota's count of pieces would still leave a device of 24 GiB some memory, for
+ * whoever asks it what is free. */
+enum { LARGE = 16 };
+
 static unsigned char params[128];
 
 static void *change(void *unused)
 {
         (void)unused;
-        for (uint64_t mib = 2;; mib = mib == 2 ? 64 : 2) {
+        for (uint64_t mib = 2;; mib = mib == 2 ? LARGE : 2) {
                 kit_put64(params, 88, mib * MIB - 1);
                 kit_put64(params, 64, mib * MIB);
                 atomic_signal_fence(memory_order_seq_cst);
