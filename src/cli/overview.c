@@ -92,7 +92,7 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
 /* The row that is known of this tenant on this device. */
 static const struct overview_row *row_find(const struct overview *overview, const struct overview_row *like)
 {
-        for (size_t i = 0; i < overview->n_rows; i++)
+        for (size_t i = 0; i < overview->n_rows + overview->n_hidden; i++)
                 if (overview->rows[i].device == like->device && !strcmp(overview->rows[i].tenant, like->tenant))
                         return &overview->rows[i];
         return NULL;
@@ -133,8 +133,30 @@ int overview_update(struct overview *overview, const json_t *devices, const json
         free(overview->rows);
         overview->rows = rows;
         overview->n_rows = n;
+        overview->n_hidden = 0;
         overview->n_tenants = json_array_size(tenants);
         return 0;
+}
+
+static bool matches(const struct overview_row *row, const char *word)
+{
+        return strcasestr(row->tenant, word) || strcasestr(row->command, word) || strcasestr(row->job, word);
+}
+
+void overview_filter(struct overview *overview)
+{
+        size_t n = overview->n_rows + overview->n_hidden, n_shown = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                struct overview_row row = overview->rows[i];
+
+                if (!matches(&row, overview->filter))
+                        continue;
+                overview->rows[i] = overview->rows[n_shown];
+                overview->rows[n_shown++] = row;
+        }
+        overview->n_rows = n_shown;
+        overview->n_hidden = n - n_shown;
 }
 
 static int by_name(const struct overview_row *a, const struct overview_row *b)

@@ -51,10 +51,14 @@ struct overview {
         struct overview_device *devices;
         struct overview_row *rows;
         size_t n_devices, n_rows, n_tenants;
+        size_t n_hidden;            /* rows behind those: the filter hides them, and they are remembered */
+        char filter[OVERVIEW_NAME]; /* only rows with it in name, command or job; "": all */
 };
 
 /* Takes the daemon's answers and removes tenants that they lack. now: clock_now. 0; -ENOMEM (nothing changed). */
 int overview_update(struct overview *overview, const json_t *devices, const json_t *tenants, nsec now);
+/* Shows the rows that match overview->filter, and hides the others. To be called before the rows are sorted. */
+void overview_filter(struct overview *overview);
 void overview_sort(struct overview *overview, enum overview_order order, bool is_reversed);
 const char *overview_order_name(enum overview_order order);
 void overview_done(struct overview *overview);

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 
 #include <locale.h>
+#include <pwd.h>
 #include <string.h>
 
 static const char usage[] = "usage: sublet ps [OPTION...]\n"
@@ -39,10 +40,23 @@ static bool has_share(const json_t *tenant, const json_t *device)
         return field_permille(device, "share_permille") > 0 && strcmp(field_text(tenant, "plane"), "preload") != 0;
 }
 
+/* The name of its user, or the number of one without a name here. */
+static const char *user_of(const json_t *tenant, char buffer[static WHEN_TEXT])
+{
+        uid_t uid = (uid_t)field_number(tenant, "uid");
+        const struct passwd *user = getpwuid(uid);
+
+        if (user)
+                (void)snprintf(buffer, WHEN_TEXT, "%.32s", user->pw_name);
+        else
+                (void)snprintf(buffer, WHEN_TEXT, "%u", uid);
+        return buffer;
+}
+
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
-                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24], refused[24] = "-";
+                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT], refused[24] = "-";
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
                    *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
@@ -58,7 +72,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
         if (field_number(tenant, "refused_calls"))
                 (void)snprintf(refused, sizeof(refused), "%llu",
                                (unsigned long long)field_number(tenant, "refused_calls"));
-        table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
+        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), index, memory, gpu,
                   has_share(tenant, device) ?
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
@@ -76,8 +90,8 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?", "REFUSED>?",
-                   "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "USER", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?",
+                   "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

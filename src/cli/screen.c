@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/screen.h"
 
+#include "base/cleanup.h"
 #include "base/when.h"
 
 #include <string.h>
@@ -11,45 +12,74 @@ enum {
         TENANT_MAX = 28,
         BAR_MIN = 12,
         BAR_MAX = 40,
-        DEVICE = 3,
+        DEVICE_WIDTH = 3,
         PERCENT = 6,
-        MEMORY = 11,
-        REFUSED = 7,
-        WAITS = 4,
         DEVICE_NAME = 14,
 };
 
-/* Where the columns begin, and how wide they are. */
-struct columns {
-        int tenant, device, bar, granted, share, memory, refused, waits, spark;
-        int tenant_width, bar_width, spark_width;
+enum column {
+        TENANT,
+        DEVICE,
+        BAR,
+        GRANTED,
+        SHARE,
+        MEMORY,
+        REFUSED,
+        WAITS,
+        SPARK,
+        N_COLUMNS,
 };
 
-/* Spare columns go to the bar, the last minute and the name, in this order of need. */
+static const int narrowest[N_COLUMNS] = {
+        [TENANT] = TENANT_MIN, [DEVICE] = DEVICE_WIDTH, [BAR] = BAR_MIN, [GRANTED] = PERCENT,
+        [SHARE] = PERCENT,     [MEMORY] = 11,           [REFUSED] = 7,   [WAITS] = 4,
+};
+
+/* Where the columns begin, and how wide they are; width 0: left out. */
+struct columns {
+        int at[N_COLUMNS], width[N_COLUMNS];
+};
+
+/* What all take with their gaps. */
+static int width_of(const struct columns *columns)
+{
+        int sum = -GAP;
+
+        for (enum column i = 0; i < N_COLUMNS; i++)
+                sum += columns->width[i] ? columns->width[i] + GAP : 0;
+        return sum;
+}
+
+static void widen(struct columns *columns, enum column column, int more, int most)
+{
+        more = more > most - columns->width[column] ? most - columns->width[column] : more;
+        columns->width[column] += more > 0 ? more : 0;
+}
+
+/* Whole columns go where there is no room, the least needed first. Spare room goes to the bar, the last minute and the
+ * name, in this order of need. */
 static struct columns columns_of(int width)
 {
-        int fixed = DEVICE + 2 * PERCENT + MEMORY + REFUSED + WAITS + 8 * GAP, rest = width - fixed;
-        struct columns at = { .tenant_width = TENANT_MIN, .bar_width = BAR_MIN };
-        int more;
+        static const enum column dispensable[] = { WAITS, REFUSED, DEVICE, SHARE, BAR };
+        struct columns columns;
+        int more, column = 0;
 
-        rest -= TENANT_MIN + BAR_MIN;
-        at.spark_width = rest < 0 ? 0 : rest > 12 ? 12 : rest;
-        more = rest - at.spark_width;
-        if (more > 0) {
-                at.bar_width += more / 3 > BAR_MAX - BAR_MIN ? BAR_MAX - BAR_MIN : more / 3;
-                at.tenant_width += more / 4 > TENANT_MAX - TENANT_MIN ? TENANT_MAX - TENANT_MIN : more / 4;
-                more -= at.bar_width - BAR_MIN + at.tenant_width - TENANT_MIN;
-                at.spark_width += more > OVERVIEW_MINUTE - 12 ? OVERVIEW_MINUTE - 12 : more;
+        memcpy(columns.width, narrowest, sizeof(columns.width));
+        for (size_t i = 0; i < ARRAY_SIZE(dispensable) && width_of(&columns) > width; i++)
+                columns.width[dispensable[i]] = 0;
+        more = width - width_of(&columns) - GAP;
+        if (more > 0 && columns.width[WAITS]) {
+                columns.width[SPARK] = more > 12 ? 12 : more;
+                more -= columns.width[SPARK];
+                widen(&columns, BAR, more / 3, BAR_MAX);
+                widen(&columns, TENANT, more / 4, TENANT_MAX);
+                widen(&columns, SPARK, width - width_of(&columns), OVERVIEW_MINUTE);
         }
-        at.device = at.tenant_width + GAP;
-        at.bar = at.device + DEVICE + GAP;
-        at.granted = at.bar + at.bar_width + GAP;
-        at.share = at.granted + PERCENT + GAP;
-        at.memory = at.share + PERCENT + GAP;
-        at.refused = at.memory + MEMORY + GAP;
-        at.waits = at.refused + REFUSED + GAP;
-        at.spark = at.waits + WAITS + GAP;
-        return at;
+        for (enum column i = 0; i < N_COLUMNS; i++) {
+                columns.at[i] = column;
+                column += columns.width[i] ? columns.width[i] + GAP : 0;
+        }
+        return columns;
 }
 
 /* "7.5G", "512M": what bytes_format writes, shortened. */
@@ -126,39 +156,55 @@ static void draw_device(const struct overview_device *device, struct frame *fram
         frame_text(frame, row, column + bar + GAP, frame->n_columns, STYLE_PLAIN, text);
 }
 
-static void draw_heading(const struct columns *at, struct frame *frame, int row)
+static void put(struct frame *frame, const struct columns *columns, int y, enum column column, enum style style,
+                const char *text)
 {
-        frame_text(frame, row, 0, at->tenant_width, STYLE_HEADING, "TENANT");
-        frame_right(frame, row, at->device, DEVICE, STYLE_HEADING, "DEV");
-        frame_text(frame, row, at->bar, at->bar_width, STYLE_HEADING, "GPU TIME");
-        frame_right(frame, row, at->granted, PERCENT, STYLE_HEADING, "NOW");
-        frame_right(frame, row, at->share, PERCENT, STYLE_HEADING, "SHARE");
-        frame_right(frame, row, at->memory, MEMORY, STYLE_HEADING, "MEMORY");
-        frame_right(frame, row, at->refused, REFUSED, STYLE_HEADING, "REFUSED");
-        frame_text(frame, row, at->waits, WAITS, STYLE_HEADING, "WAIT");
-        frame_text(frame, row, at->spark, at->spark_width, STYLE_HEADING, "LAST MINUTE");
+        frame_text(frame, y, columns->at[column], columns->width[column], style, text);
+}
+
+/* To the right; nothing where the column is left out. */
+static void put_right(struct frame *frame, const struct columns *columns, int y, enum column column, enum style style,
+                      const char *text)
+{
+        if (columns->width[column])
+                frame_right(frame, y, columns->at[column], columns->width[column], style, text);
+}
+
+static void draw_heading(const struct columns *columns, struct frame *frame, int row)
+{
+        put(frame, columns, row, TENANT, STYLE_HEADING, "TENANT");
+        put_right(frame, columns, row, DEVICE, STYLE_HEADING, "DEV");
+        put(frame, columns, row, BAR, STYLE_HEADING, "GPU TIME");
+        put_right(frame, columns, row, GRANTED, STYLE_HEADING, "NOW");
+        put_right(frame, columns, row, SHARE, STYLE_HEADING, "SHARE");
+        put_right(frame, columns, row, MEMORY, STYLE_HEADING, "MEMORY");
+        put_right(frame, columns, row, REFUSED, STYLE_HEADING, "REFUSED");
+        put(frame, columns, row, WAITS, STYLE_HEADING, "WAIT");
+        put(frame, columns, row, SPARK, STYLE_HEADING, "LAST MINUTE");
         frame_paint(frame, row, STYLE_HEADING);
 }
 
-static void draw_row(const struct overview_row *row, const struct columns *at, struct frame *frame, int y,
+static void draw_row(const struct overview_row *row, const struct columns *columns, struct frame *frame, int y,
                      bool is_chosen)
 {
         char text[64], held[BYTES_TEXT], quota[BYTES_TEXT];
 
-        frame_text(frame, y, 0, at->tenant_width, is_chosen ? STYLE_CHOSEN : STYLE_PLAIN, row->tenant);
+        put(frame, columns, y, TENANT, is_chosen ? STYLE_CHOSEN : STYLE_PLAIN, row->tenant);
         (void)snprintf(text, sizeof(text), "%u", row->device);
-        frame_right(frame, y, at->device, DEVICE, STYLE_PLAIN, text);
-        frame_bar(frame, y, at->bar, at->bar_width, time_style(row), row->granted, row->share, row->cap);
+        put_right(frame, columns, y, DEVICE, STYLE_PLAIN, text);
+        if (columns->width[BAR])
+                frame_bar(frame, y, columns->at[BAR], columns->width[BAR], time_style(row), row->granted, row->share,
+                          row->cap);
         (void)snprintf(text, sizeof(text), "%.1f%%", row->granted / 10);
-        frame_right(frame, y, at->granted, PERCENT, time_style(row), text);
+        put_right(frame, columns, y, GRANTED, time_style(row), text);
         (void)snprintf(text, sizeof(text), "%.1f%%", row->share / 10);
-        frame_right(frame, y, at->share, PERCENT, STYLE_PLAIN, text);
+        put_right(frame, columns, y, SHARE, STYLE_PLAIN, text);
         (void)snprintf(text, sizeof(text), "%s/%s", short_bytes(row->held, held), short_bytes(row->quota, quota));
-        frame_right(frame, y, at->memory, MEMORY, memory_style(row->held, row->quota), text);
+        put_right(frame, columns, y, MEMORY, memory_style(row->held, row->quota), text);
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)row->n_refused);
-        frame_right(frame, y, at->refused, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
-        frame_text(frame, y, at->waits, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
-        frame_spark(frame, y, at->spark, at->spark_width, row->minute, OVERVIEW_MINUTE);
+        put_right(frame, columns, y, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
+        put(frame, columns, y, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
+        frame_spark(frame, y, columns->at[SPARK], columns->width[SPARK], row->minute, OVERVIEW_MINUTE);
 }
 
 /* The details of the chosen row. */
@@ -182,11 +228,35 @@ static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 
 static void draw_keys(const struct screen *screen, struct frame *frame, int y)
 {
-        char text[160];
+        char text[200];
 
-        (void)snprintf(text, sizeof(text), "q quit   s sort: %s%s   r reverse   arrows choose",
-                       overview_order_name(screen->order), screen->is_reversed ? ", reversed" : "");
+        if (screen->prompt) {
+                frame_text(frame, y, 0, frame->n_columns, STYLE_WARN, screen->prompt);
+                return;
+        }
+        (void)snprintf(text, sizeof(text), "q quit   ? help   s sort: %s%s   / filter%s%s   e end   arrows choose",
+                       overview_order_name(screen->order), screen->is_reversed ? ", reversed" : "",
+                       *screen->overview->filter ? ": " : "", screen->overview->filter);
         frame_text(frame, y, 0, frame->n_columns, STYLE_DIM, text);
+}
+
+static void draw_help(struct frame *frame, int y, int n_rows)
+{
+        static const char *const lines[] = {
+                "q, ^C          quit",
+                "s, r           sort by another column; reverse",
+                "/              only tenants with this word in name, command or job",
+                "e              end the chosen tenant, after a question",
+                "arrows, j, k   choose; its details are at the bottom",
+                "?              the tenants again",
+                "",
+                "GPU TIME: the bar is NOW, the tenant's part of the device's time in the",
+                "last second; the first mark is its SHARE, the second its cap.",
+                "WAIT: it has work and is not on the device. REFUSED: by its quota.",
+        };
+
+        for (int i = 0; i < (int)ARRAY_SIZE(lines) && i < n_rows; i++)
+                frame_text(frame, y + i, 0, frame->n_columns, STYLE_PLAIN, lines[i]);
 }
 
 int screen_height(const struct screen *screen)
@@ -219,21 +289,24 @@ static void keep_in_sight(struct screen *screen, int n_shown)
 void screen_draw(struct screen *screen, struct frame *frame)
 {
         const struct overview *overview = screen->overview;
-        struct columns at = columns_of(frame->n_columns);
+        struct columns columns = columns_of(frame->n_columns);
         int n_devices = devices_shown(screen, frame), top = n_devices + 3;
         int n_shown = frame->n_rows - top - (screen->has_keys ? 2 : 0);
 
         draw_title(screen, frame);
         for (int i = 0; i < n_devices; i++)
                 draw_device(&overview->devices[i], frame, i + 1);
-        draw_heading(&at, frame, top - 1);
+        draw_heading(&columns, frame, top - 1);
         keep_in_sight(screen, n_shown);
-        for (int i = 0; i < n_shown && screen->first + i < (int)overview->n_rows; i++)
-                draw_row(&overview->rows[screen->first + i], &at, frame, top + i,
+        for (int i = 0; i < n_shown && screen->first + i < (int)overview->n_rows && !screen->is_help; i++)
+                draw_row(&overview->rows[screen->first + i], &columns, frame, top + i,
                          screen->has_keys && screen->first + i == screen->chosen);
-        if (!overview->n_rows)
+        if (screen->is_help)
+                draw_help(frame, top, n_shown);
+        else if (!overview->n_rows)
                 frame_text(frame, top, 0, frame->n_columns, STYLE_DIM,
-                           "no tenants: 'sublet run --mem 8G --share 30 -- COMMAND' starts one");
+                           *overview->filter ? "no tenant has that word: '/' and Enter shows all" :
+                                               "no tenants: 'sublet run --mem 8G --share 30 -- COMMAND' starts one");
         if (!screen->has_keys)
                 return;
         if (overview->n_rows)

@@ -11,7 +11,9 @@ struct screen {
         const char *clock;   /* "10:30:05" */
         const char *failure; /* why the figures are old; NULL: they are not */
         enum overview_order order;
+        const char *prompt;         /* a question, instead of the keys; NULL: none */
         bool is_reversed, has_keys; /* keys are named at the bottom */
+        bool is_help;               /* instead of the tenants */
         int chosen, first;          /* rows of the overview: the chosen one, the topmost shown */
 };
 

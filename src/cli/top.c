@@ -23,13 +23,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] = "usage: sublet top [OPTION...]\n"
-                            "Shows who has which GPU, live: time, memory, what was refused, who waits.\n"
-                            "\n"
-                            "\f"
-                            "\n"
-                            "In a bar of GPU time, which is 1000 permille long, the first mark is the tenant's share,\n"
-                            "the second its cap.\n";
+static const char usage[] =
+        "usage: sublet top [OPTION...]\n"
+        "Shows who has which GPU, live: time, memory, what was refused, who waits.\n"
+        "\n"
+        "\f"
+        "\n"
+        "Keys: q quit, ? help, s sort, r reverse, / only tenants with a word, e end the chosen one,\n"
+        "arrows choose. In a narrow terminal whole columns are left out.\n"
+        "\n"
+        "In a bar of GPU time, which is 1000 permille long, the first mark is the tenant's share,\n"
+        "the second its cap.\n";
 
 struct top {
         const char *dir;
@@ -43,6 +47,13 @@ struct top {
         struct frame frame;
         char version[64], clock[WHEN_TEXT];
         struct err failure;
+
+        enum asking {
+                ASKS_NOTHING,
+                ASKS_FILTER,
+                ASKS_END,
+        } asks;
+        char ending[OVERVIEW_NAME], prompt[160]; /* ending: whom 'e' is about, also if the rows move meanwhile */
 };
 
 enum {
@@ -70,6 +81,7 @@ static int top_update(struct top *top, struct err *err)
         json_decref(version);
         json_decref(devices);
         json_decref(tenants);
+        overview_filter(&top->overview);
         overview_sort(&top->overview, top->screen.order, top->screen.is_reversed);
         (void)snprintf(top->clock, sizeof(top->clock), "%.8s", moment_format(clock_realtime(), now) + 11);
         return r;
@@ -165,22 +177,52 @@ static int redraw(struct top *top)
         return 0;
 }
 
-/* False: quit. */
-static bool on_key(struct top *top, int key)
-{
-        int page = LINES / 2;
+/* ---- keys ----------------------------------------------------------------------------------------------- */
 
+static void ask_for(struct top *top, enum asking what)
+{
+        const struct overview *overview = &top->overview;
+
+        if (what == ASKS_END && top->screen.chosen >= 0 && top->screen.chosen < (int)overview->n_rows)
+                (void)snprintf(top->ending, sizeof(top->ending), "%s", overview->rows[top->screen.chosen].tenant);
+        else if (what == ASKS_END)
+                what = ASKS_NOTHING;
+        top->asks = what;
+        if (what == ASKS_FILTER)
+                (void)snprintf(top->prompt, sizeof(top->prompt), "/%s", overview->filter);
+        else
+                (void)snprintf(top->prompt, sizeof(top->prompt), "end %s, and kill its processes? y: yes", top->ending);
+        top->screen.prompt = what == ASKS_NOTHING ? NULL : top->prompt;
+}
+
+/* A word is typed: it filters as it grows, Enter keeps it, Escape drops it. */
+static void on_filter_key(struct top *top, int key)
+{
+        char *filter = top->overview.filter;
+        size_t n = strlen(filter);
+
+        if (key == 27)
+                *filter = '\0';
+        else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && n)
+                filter[n - 1] = '\0';
+        else if (key > ' ' && key < 127 && n + 1 < sizeof(top->overview.filter))
+                (void)snprintf(filter + n, 2, "%c", key);
+        overview_filter(&top->overview);
+        ask_for(top, key == 27 || key == '\n' || key == '\r' || key == KEY_ENTER ? ASKS_NOTHING : ASKS_FILTER);
+}
+
+static void on_end_key(struct top *top, int key)
+{
+        char path[ASK_PATH];
+
+        if ((key == 'y' || key == 'Y') && ask_path(path, "/v1/tenants/", top->ending) == 0)
+                (void)ask_delete(top->ask, path, &top->failure); /* what is wrong is on top until the next update */
+        ask_for(top, ASKS_NOTHING);
+}
+
+static void on_move_key(struct top *top, int key)
+{
         switch (key) {
-        case 'q':
-        case 'Q':
-        case 3: /* ^C */
-                return false;
-        case 's':
-                top->screen.order = (top->screen.order + 1) % OVERVIEW_N_ORDERS;
-                break;
-        case 'r':
-                top->screen.is_reversed = !top->screen.is_reversed;
-                break;
         case KEY_UP:
         case 'k':
                 top->screen.chosen--;
@@ -190,10 +232,10 @@ static bool on_key(struct top *top, int key)
                 top->screen.chosen++;
                 break;
         case KEY_PPAGE:
-                top->screen.chosen -= page;
+                top->screen.chosen -= LINES / 2;
                 break;
         case KEY_NPAGE:
-                top->screen.chosen += page;
+                top->screen.chosen += LINES / 2;
                 break;
         case KEY_HOME:
                 top->screen.chosen = 0;
@@ -204,6 +246,29 @@ static bool on_key(struct top *top, int key)
         default:
                 break;
         }
+}
+
+/* False: quit. */
+static bool on_key(struct top *top, int key)
+{
+        if (key == 3 || (!top->asks && (key == 'q' || key == 'Q'))) /* 3: ^C */
+                return false;
+        if (top->asks == ASKS_FILTER)
+                on_filter_key(top, key);
+        else if (top->asks == ASKS_END)
+                on_end_key(top, key);
+        else if (key == 's')
+                top->screen.order = (top->screen.order + 1) % OVERVIEW_N_ORDERS;
+        else if (key == 'r')
+                top->screen.is_reversed = !top->screen.is_reversed;
+        else if (key == '?' || key == 'h')
+                top->screen.is_help = !top->screen.is_help;
+        else if (key == '/')
+                ask_for(top, ASKS_FILTER);
+        else if (key == 'e')
+                ask_for(top, ASKS_END);
+        else
+                on_move_key(top, key);
         overview_sort(&top->overview, top->screen.order, top->screen.is_reversed);
         return true;
 }

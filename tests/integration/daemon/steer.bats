@@ -73,9 +73,9 @@ refused_1() {
         lodger two --mem 4G --share 20 --cap 50 --class latency -- sleep 60
         wait_for eval '[ "$(of two state)" = running ]' # listed it is before its shim serves
         run -0 "$sublet" ps
-        lines_have '^TENANT +DEVICE +MEMORY +GPU +SHARE +CAP +CLASS +PLANE +STATE'
-        lines_have '^one +0 +.* / 8 GiB +[0-9.]+%\*? +30% +- +normal +gate +running .* sleep'
-        lines_have '^two +0 +.* / 4 GiB +[0-9.]+%\*? +20% +50% +latency +gate +running .* sleep'
+        lines_have '^TENANT +USER +DEVICE +MEMORY +GPU +SHARE +CAP +CLASS +PLANE +STATE'
+        lines_have '^one +[^ ]+ +0 +.* / 8 GiB +[0-9.]+%\*? +30% +- +normal +gate +running .* sleep'
+        lines_have '^two +[^ ]+ +0 +.* / 4 GiB +[0-9.]+%\*? +20% +50% +latency +gate +running .* sleep'
         run -0 "$sublet" ps -q
         [ "$(sort <<< "$output")" = $'one\ntwo' ]
         "$sublet" end one
@@ -125,7 +125,7 @@ refused_1() {
         refused_1 "device '?2"
         run -0 "$sublet" ps
         [ "$(grep -c '^one ' <<< "$output")" -eq 2 ]
-        lines_have '^one +1 .* / 3 GiB '
+        lines_have '^one +[^ ]+ +1 .* / 3 GiB '
 }
 
 @test "a quota below what is held refuses new memory, and says so; nothing is taken away" {
@@ -401,6 +401,19 @@ at_terminal() {
         at_terminal 24 80 no-such-terminal 'q'
         [ "$status" -eq 1 ]
         [[ $output == *"TERM=no-such-terminal"*"top -b"* ]]
+}
+
+@test "in top, ? says the keys, / hides the others, and e ends the chosen one after a question" {
+        daemon_start
+        lodger one --mem 8G -- sleep 60
+        lodger two --mem 4G -- sleep 60
+        at_terminal 24 80 xterm-256color '?q'
+        [[ $output == *"only tenants with this word"* ]]
+        at_terminal 24 80 xterm-256color $'/TWO\renq'
+        [[ $output == *"end two, and kill its processes? y: yes"* ]]
+        [ "$("$sublet" ps -q | sort | xargs)" = "one two" ] # not y
+        at_terminal 24 80 xterm-256color $'/TWO\reyq'
+        wait_for eval '[ "$("$sublet" ps -q)" = one ]'
 }
 
 @test "top waits for a daemon that is replaced, and says so meanwhile" {

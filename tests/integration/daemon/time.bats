@@ -108,6 +108,12 @@ work_of() {
         settles a granted_permille 0 100
 }
 
+@test "a tenant that is alone is billed for its kernels, not for long pauses between them" {
+        worker a 60 "-k 5000 -p 500000 periodic" # a hundredth of the time; for what is on the device, all of it
+        go 1.5
+        settles a granted_permille 1 200
+}
+
 @test "a kernel without end takes nothing from others" {
         worker a 60 "-k 90000000 -q 1 deep" --share 50
         worker b 60 deep --share 50

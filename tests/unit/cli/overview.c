@@ -62,6 +62,26 @@ static void a_minute_is_remembered_second_by_second(void **state)
         overview_done(&overview);
 }
 
+static void what_is_hidden_keeps_its_minute(void **state)
+{
+        struct overview overview = { 0 };
+
+        (void)state;
+        update(&overview, "Train-1", 300, 50.2);
+        (void)strcpy(overview.filter, "chat");
+        overview_filter(&overview);
+        assert_int_equal(overview.n_rows, 0);
+        assert_int_equal(overview.n_hidden, 1);
+        update(&overview, "Train-1", 500, 51.2);
+        overview_filter(&overview);
+        assert_int_equal(overview.n_rows, 0);
+        (void)strcpy(overview.filter, "train");
+        overview_filter(&overview);
+        assert_int_equal(overview.n_rows, 1);
+        assert_true(newest(&overview, 0) == 500 && newest(&overview, 1) == 300);
+        overview_done(&overview);
+}
+
 static void who_goes_is_forgotten(void **state)
 {
         struct overview overview = { 0 };
@@ -124,6 +144,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(an_answer_becomes_rows),
                 cmocka_unit_test(a_minute_is_remembered_second_by_second),
+                cmocka_unit_test(what_is_hidden_keeps_its_minute),
                 cmocka_unit_test(who_goes_is_forgotten),
                 cmocka_unit_test(what_is_no_answer_is_an_empty_overview),
                 cmocka_unit_test(order_is_as_asked_and_equals_by_name),

@@ -69,7 +69,7 @@ static void it_fits_80_by_24(void **state)
                             "t00            0 █│··········  10.0%  10.0%       1G/8G       0      ▁▁▁▁▁▁▁▁▁▁▁\n"
                             "t01            0 ▋│··········   5.0%  10.0%       1G/8G       0 wait ▁▁▁▁▁▁▁▁▁▁▁\n"
                             "t00: normal, cap none, promised 10.0%, 0.0 s of GPU time, peak 0B, 0 processes,\n"
-                            "q quit   s sort: gpu   r reverse   arrows choose\n");
+                            "q quit   ? help   s sort: gpu   / filter   e end   arrows choose\n");
 }
 
 static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
@@ -136,6 +136,42 @@ static void a_wider_terminal_shows_more(void **state)
         assert_non_null(strstr(draw(&screen, 24, 200), "LAST MINUTE"));
 }
 
+static void a_narrow_terminal_leaves_out_whole_columns(void **state)
+{
+        static const struct {
+                int n_columns;
+                const char *heading;
+        } cases[] = {
+                { 68, "\nTENANT       DEV GPU TIME        NOW  SHARE      MEMORY REFUSED WAIT\n" },
+                { 67, "\nTENANT       DEV GPU TIME        NOW  SHARE      MEMORY REFUSED\n" },
+                { 60, "\nTENANT       DEV GPU TIME        NOW  SHARE      MEMORY\n" },
+                { 54, "\nTENANT       GPU TIME        NOW  SHARE      MEMORY\n" },
+                { 50, "\nTENANT       GPU TIME        NOW      MEMORY\n" },
+                { 40, "\nTENANT          NOW      MEMORY\n" },
+        };
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_non_null(strstr(draw(&screen, 24, cases[i].n_columns), cases[i].heading));
+        assert_non_null(strstr(draw(&screen, 24, 40), "\nt00           10.0%       1G/8G\n"));
+}
+
+static void help_and_questions_take_the_place_of_tenants_and_keys(void **state)
+{
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview, .has_keys = true, .is_help = true };
+
+        (void)state;
+        assert_non_null(strstr(draw(&screen, 24, 80), "\ns, r           sort by another column; reverse\n"));
+        assert_null(strstr(draw(&screen, 24, 80), "\nt00            0 "));
+        screen.is_help = false;
+        screen.prompt = "end t00?";
+        assert_non_null(strstr(draw(&screen, 24, 80), "\nend t00?\n"));
+        assert_null(strstr(draw(&screen, 24, 80), "q quit"));
+}
+
 static void what_is_wrong_is_on_top(void **state)
 {
         struct overview overview = overview_of(1);
@@ -165,6 +201,8 @@ int main(void)
                 cmocka_unit_test(the_chosen_row_stays_in_sight),
                 cmocka_unit_test(every_size_can_be_drawn),
                 cmocka_unit_test(a_wider_terminal_shows_more),
+                cmocka_unit_test(a_narrow_terminal_leaves_out_whole_columns),
+                cmocka_unit_test(help_and_questions_take_the_place_of_tenants_and_keys),
                 cmocka_unit_test(what_is_wrong_is_on_top),
                 cmocka_unit_test(without_tenants_the_next_step_is_named),
         };
