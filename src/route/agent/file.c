@@ -94,8 +94,10 @@ static int read_source(const struct agent_options *options, struct settings **re
         _cleanup_(freep) struct settings *settings = NULL;
         int r;
 
-        if (options->config)
-                return route_settings_read(options->config, ret, err);
+        if (options->config) { /* one that is not there is bad use, as one with a mistake is */
+                r = route_settings_read(options->config, ret, err);
+                return r == -ENOENT || r == -EACCES || r == -EISDIR ? -EINVAL : r;
+        }
         settings = malloc(sizeof(*settings));
         r = settings ? route_settings_of_urls(options->urls, options->n_urls, settings, err) : -ENOMEM;
         if (r == 0)
