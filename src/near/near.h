@@ -3,8 +3,8 @@
  * Which devices of a machine to take for somebody who needs several: those that lie close together. Pure.
  *
  *  N1  Every answer has exactly `count` devices, all of them of `may`. If `may` has so many, there is an answer.
- *  N2  The best comes first: the fewest pairs that NVLink does not join, then the fewest NUMA nodes, then the lowest sum
- *      of costs, then the lowest numbers. So the same view always gives the same answer.
+ *  N2  The best comes first: the fewest pairs that NVLink does not join, then the fewest NUMA nodes, then the lowest
+ *      sum of costs, then the lowest numbers. So the same view always gives the same answer.
  *  N3  One answer begins at each device and takes its best neighbours one by one. Where what is joined is joined with
  *      all of its neighbours' neighbours (a switch, pairs, two halves of a server), devices that are all joined are
  *      found if there are so many. Elsewhere the best may be missed.

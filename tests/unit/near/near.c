@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices lie close together: NVLink, then NUMA nodes, then the caller's costs; and the two invariants at random. */
+/* Which devices lie close together: NVLink, then NUMA nodes, then the caller's costs; and N1 and N3 at random. */
 #include "unit.h"
 
 #include "near/near.h"
