@@ -13,7 +13,7 @@ void patch_escape(const char *key, char *to, size_t size);
 
 /*
  * For each ordinary container that asks for `gpu-count: N` beside gpu-mem: gpu-mem and gpu-share become N times as
- * much, gpu-count goes, and the annotation ANNOTATION_COUNTS says N. Asked again of its own result it changes nothing. What
- * cannot be granted (no gpu-mem, N of 0, more than PLACEMENT_WANTS) stays, and is refused by object_pod_read.
+ * much, gpu-count goes, and the annotation ANNOTATION_COUNTS says N. Asked again of its own result it changes nothing.
+ * What cannot be granted (no gpu-mem, N of 0, more than PLACEMENT_WANTS) stays, and is refused by object_pod_read.
  */
 void patch_counts(const json_t *pod, json_t *patches);
