@@ -106,21 +106,39 @@ static const char *tenant_argument(const struct api_request *request)
         return tenant && *tenant ? tenant : NULL;
 }
 
+/* False: the error is in *ret. */
+static bool usage_query(const struct api_request *request, struct store_usage_query *query, struct api_response *ret)
+{
+        *query = (struct store_usage_query){ .tenant = tenant_argument(request),
+                                             .owner = request->sees_all ? -1 : (int64_t)request->uid,
+                                             .by = api_argument(request, "by") };
+        if (!api_time(request, "since", 0, &query->since, ret) || !api_time(request, "until", 0, &query->until, ret))
+                return false;
+        if (query->until && query->until <= query->since) {
+                api_error(ret, API_BAD_REQUEST, "until=%.60s is not after since=%.60s", api_argument(request, "until"),
+                          api_argument(request, "since"));
+                return false;
+        }
+        if (query->by && !store_usage_by_is_good(query->by)) {
+                api_error(ret, API_BAD_REQUEST, "by=%.80s: user, namespace or label:NAME", query->by);
+                return false;
+        }
+        return true;
+}
+
 void api_usage(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
-        json_t *array = json_array();
-        nsec since;
+        struct store_usage_query query;
+        json_t *array;
         int r = 0;
 
         (void)name;
-        if (!api_since(request, 0, &since, ret)) {
-                json_decref(array);
+        if (!usage_query(request, &query, ret))
                 return;
-        }
+        array = json_array();
         usage_count(daemon); /* until now */
         if (daemon->store)
-                r = store_usage_list(daemon->store, since, tenant_argument(request),
-                                     request->sees_all ? -1 : (int64_t)request->uid, array);
+                r = store_usage_list(daemon->store, &query, array);
         if (r == 0) {
                 api_json(ret, API_OK, array);
                 return;
@@ -209,7 +227,7 @@ void api_events(struct daemon *daemon, const struct api_request *request, const 
         nsec since;
 
         (void)name;
-        if (!api_since(request, 0, &since, ret)) {
+        if (!api_time(request, "since", 0, &since, ret)) {
                 json_decref(array);
                 return;
         }
