@@ -417,7 +417,7 @@ static bool has_room_for(struct plan_device *device)
         return true;
 }
 
-/* P5. Devices take turns together; in other modes each would go its own way, and the parts would wait for each other. */
+/* P5. Devices take turns together; in other modes each goes its own way, and the parts would wait for each other. */
 static bool may_have_parts(struct fit *fit)
 {
         if (fit->device->mode == PLAN_WHOLE || fit->device->mode == PLAN_TURNS)

@@ -139,8 +139,8 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
         const struct flag flags[] = {
                 { "gpus", 'g', read_gpus, &options->gpus, "MODEL[=N]",
                   "devices of a server, instead of the file's; may be repeated. MODEL=N:nvlink: joined by\n"
-                  "NVLink, MODEL=N:nvlink=2: in pairs. Without either: those of this machine's daemon, with what its "
-                  "other tenants have on them",
+                  "NVLink, MODEL=N:nvlink=2: in pairs. Without either: those of this machine's daemon,\n"
+                  "with what its other tenants have on them",
                   NULL },
                 { "facts", 0, read_facts, options, "[=FILE]",
                   "print the figures it reckons with, and where they come from; or replace some by\n"
