@@ -92,7 +92,7 @@ void metrics_series(FILE *to, const char *name, double value, const struct metri
 
         (void)fputs(name, to);
         for (size_t i = 0; i < n; i++) {
-                if (!labels[i].value || !labels[i].value[0])
+                if (!labels[i].value)
                         continue;
                 (void)fputs(separator, to);
                 write_label(to, labels[i].name, labels[i].value);

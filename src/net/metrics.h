@@ -23,7 +23,7 @@ void metrics_head(FILE *to, const char *name, const char *type, const char *help
 void metrics_value(FILE *to, const char *name, double value, ...) __attribute__((sentinel));
 
 struct metrics_label {
-        const char *name, *value; /* of a value of any bytes; NULL or "": the label is left out, which is the same */
+        const char *name, *value; /* value: any bytes; NULL: the label is left out */
 };
 
 void metrics_series(FILE *to, const char *name, double value, const struct metrics_label *labels, size_t n);

@@ -97,7 +97,8 @@ struct identity {
         char user[16], index[16];
 };
 
-/* The user is a number: asking for its name could keep the loop waiting. */
+/* The user is a number: asking for its name could keep the loop waiting. Empty labels are written, so that those of the
+ * scraped target do not take their place (honor_labels). */
 static void identify(const struct tenant *tenant, const struct device *device, struct identity *ret)
 {
         const struct message_container *container = &tenant->lease.container;
