@@ -116,7 +116,7 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                   flag_text,                                                                                           \
                   &(run)->grant.gpus,                                                                                  \
                   "DEVICE[,DEVICE...]",                                                                                \
-                  "devices, numbered as in nvidia-smi (default: all)",                                                 \
+                  "devices by number, UUID or PCI address, as in nvidia-smi (default: all)",                           \
                   NULL },                                                                                              \
                 { "gpus", 0, flag_text, &(run)->grant.gpus, NULL, NULL, NULL },                                        \
                 { "own-memory", 0,                                                                                     \

@@ -74,6 +74,17 @@ static json_t *health_json(const struct daemon *daemon, const struct device *dev
         return json_null();
 }
 
+/* Indices of the devices that NVLink joins it with. */
+static json_t *links_json(const struct gpu_device *info)
+{
+        json_t *links = json_array();
+
+        for (unsigned int i = 0; i < GPU_DEVICES_MAX; i++)
+                if (info->nvlink & UINT32_C(1) << i)
+                        (void)json_array_append_new(links, json_integer((json_int_t)i));
+        return links;
+}
+
 static json_t *device_json(struct daemon *daemon, struct device *device)
 {
         const struct sched_device *scheduled = &device->scheduled;
@@ -83,20 +94,22 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
-        return json_pack(
-                "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, s:I, "
-                "s:o}",
-                "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
-                device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
-                (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes", (json_int_t)held,
-                "share_permille", (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
-                (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
-                turns_policy_name(daemon->settings.turns.policy), "mode",
-                tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
-                "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter, "switches",
-                (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost, "tenants",
-                (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
-                (json_int_t)device->balance.unexplained, "health", health_json(daemon, device));
+        return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, "
+                         "s:I, s:o, s:o, s:o}",
+                         "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
+                         device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
+                         (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
+                         (json_int_t)held, "share_permille",
+                         (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
+                         (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
+                         turns_policy_name(daemon->settings.turns.policy), "mode",
+                         tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
+                         "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter,
+                         "switches", (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost,
+                         "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
+                         (json_int_t)device->balance.unexplained, "numa",
+                         device->info.numa < 0 ? json_null() : json_integer(device->info.numa), "nvlink",
+                         links_json(&device->info), "health", health_json(daemon, device));
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)

@@ -216,8 +216,10 @@ refused_1() {
         run -0 "$sublet" events
         lines_have '^[0-9-]{10} [0-9:]{8}  INFO +one: TENANT_STARTED: '
         "$sublet" events --json | jq -e 'select(.name == "TENANT_STARTED") | .tenant == "one"'
-        "$sublet" events -f --json > "$machine/followed" 3>&- &
+        "$sublet" events -f --since 1h --json > "$machine/followed" 3>&- &
         follower=$!
+        wait_for grep -q '"one"' "$machine/followed" # what was comes first, so from here on it follows
+        ! grep -q '"two"' "$machine/followed"
         lodger two --mem 8G -- sleep 60
         wait_for grep -q '"two"' "$machine/followed"
         "$sublet" end one
