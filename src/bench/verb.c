@@ -15,8 +15,10 @@
 #include "bench/table.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static const char usage[] =
@@ -132,16 +134,73 @@ static void measure_all(struct bench *bench)
         }
 }
 
-/* The file is written whole or not at all. */
+/* ---- the file */
+
+/* What is no file (a pipe, a device) is written to as it is: its name is not ours to give away. */
+static bool is_special(const char *path)
+{
+        struct stat is;
+
+        return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
+}
+
+/* A pipe has no blank to spare: its reader would see the end behind it. */
+static bool is_fifo(const char *path)
+{
+        struct stat is;
+
+        return stat(path, &is) == 0 && S_ISFIFO(is.st_mode);
+}
+
+/* Where the table is written at first. */
+static int beside(const char *path, char ret[static PATH_MAX], struct err *err)
+{
+        if (snprintf(ret, PATH_MAX, "%s%s", path, is_special(path) ? "" : ".new") >= PATH_MAX)
+                return err_say(err, -ENAMETOOLONG, "%s: too long", path);
+        return 0;
+}
+
+/* Before anything is measured, so that no minutes are spent on a table that cannot be kept: a blank, which JSON may
+ * begin with, shows a full disk. */
+static int output_check(const struct bench *bench, struct err *err)
+{
+        char path[PATH_MAX];
+        FILE *file;
+        int r;
+
+        if (!bench->output || is_fifo(bench->output))
+                return 0;
+        if ((r = beside(bench->output, path, err)) < 0)
+                return r;
+        file = fopen(path, "we");
+        if (!file)
+                return err_set(err, -errno, "%s", bench->output);
+        r = fputc(' ', file) == EOF || fflush(file) != 0 ? -errno : 0;
+        (void)fclose(file);
+        if (r < 0 && !is_special(path))
+                (void)unlink(path);
+        return r < 0 ? err_set(err, r, "%s", bench->output) : 0;
+}
+
+/* A file is written whole or not at all. */
 static int write_file(const char *path, const json_t *table, struct err *err)
 {
-        char other[4096];
+        char other[PATH_MAX];
+        int r = beside(path, other, err);
 
-        if ((size_t)snprintf(other, sizeof(other), "%s.new", path) >= sizeof(other))
-                return err_say(err, -ENAMETOOLONG, "%s: too long", path);
-        if (json_dump_file(table, other, JSON_INDENT(1)) < 0 || rename(other, path) < 0)
+        if (r == 0 &&
+            (json_dump_file(table, other, JSON_INDENT(1)) < 0 || (strcmp(other, path) && rename(other, path) < 0)))
                 return err_set(err, errno ? -errno : -EIO, "writing %s", path);
-        return 0;
+        return r;
+}
+
+/* Nothing was measured: what output_check made goes. */
+static void output_drop(const struct bench *bench)
+{
+        char path[PATH_MAX];
+
+        if (bench->output && !is_special(bench->output) && beside(bench->output, path, NULL) == 0)
+                (void)unlink(path);
 }
 
 static int table_write(const struct bench *bench, struct err *err)
@@ -162,12 +221,18 @@ static int bench_it(struct bench *bench, struct err *err)
 {
         int r;
 
-        if ((r = check_alone(err)) < 0 || (r = team_open(&bench->team, bench->span, err)) < 0)
+        if ((r = output_check(bench, err)) < 0)
                 return r;
+        if ((r = check_alone(err)) < 0 || (r = team_open(&bench->team, bench->span, err)) < 0) {
+                output_drop(bench);
+                return r;
+        }
         if ((r = ask_who(bench, err)) == 0 && (r = calibrate(bench, err)) == 0) {
                 measure_all(bench);
                 r = table_write(bench, err);
         }
+        if (r < 0)
+                output_drop(bench);
         team_close(&bench->team);
         return r;
 }

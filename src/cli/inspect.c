@@ -33,6 +33,20 @@ static void line(const char *name, const char *text)
                 (void)printf("%-12s %s\n", name, field_clean(text, clean, sizeof(clean)));
 }
 
+static void print_labels(const json_t *labels)
+{
+        char text[1024] = "";
+        size_t used = 0;
+        const char *name;
+        json_t *value;
+
+        json_object_foreach ((json_t *)labels, name, value)
+                if (used < sizeof(text))
+                        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s=%s", used ? ", " : "", name,
+                                                 json_is_string(value) ? json_string_value(value) : "");
+        line("labels", text);
+}
+
 static void print_who(const json_t *tenant)
 {
         const struct passwd *user = getpwuid((uid_t)field_number(tenant, "uid"));
@@ -54,6 +68,7 @@ static void print_who(const json_t *tenant)
         line("class", field_text(tenant, "class"));
         line("job", field_text(tenant, "job"));
         line("sms", field_text(tenant, "sms"));
+        print_labels(json_object_get(tenant, "labels"));
         (void)snprintf(text, sizeof(text), "%llu, under the shim %llu",
                        (unsigned long long)field_number(tenant, "processes"),
                        (unsigned long long)field_number(tenant, "keeper"));

@@ -12,8 +12,11 @@
 #include "cli/known.h"
 #include "cli/table.h"
 
+#include <ctype.h>
 #include <locale.h>
+#include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
                             "Lists what tenants used: GPU time as metered, memory as held.\n"
@@ -22,7 +25,8 @@ static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
 
 struct want {
         const char *dir, *tenant;
-        nsec since;
+        const char *by; /* "user", "namespace", "label:NAME"; NULL: by tenant */
+        nsec since, until;
         double price; /* of a GPU-hour; 0: none */
         bool is_json, is_csv;
 };
@@ -33,18 +37,36 @@ struct sum {
         uint64_t n_refused;
 };
 
-static void row(struct table *table, const json_t *entry, double price, struct sum *sum)
+enum {
+        NAME_TEXT = 256,
+};
+
+/* Who has used it: the tenant, or what is summed by, a user by name. */
+static const char *name_of(const json_t *entry, const char *by, char buffer[static NAME_TEXT])
+{
+        const char *value = field_text(entry, by ? "value" : "tenant");
+        const struct passwd *user = NULL;
+
+        if (by && !strcmp(by, "user"))
+                user = getpwuid((uid_t)strtoul(value, NULL, 10));
+        (void)snprintf(buffer, NAME_TEXT, "%s", user ? user->pw_name : by && !*value ? "(none)" : value);
+        return buffer;
+}
+
+static void row(struct table *table, const json_t *entry, const struct want *want, struct sum *sum)
 {
         char cost[40] = "-", device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT],
-             to[WHEN_TEXT];
+             to[WHEN_TEXT], name[NAME_TEXT], tenants[24] = "-";
 
+        if (want->by)
+                (void)snprintf(tenants, sizeof(tenants), "%llu", (unsigned long long)field_number(entry, "tenants"));
         (void)snprintf(device, sizeof(device), "%llu", (unsigned long long)field_number(entry, "device"));
         (void)snprintf(seconds, sizeof(seconds), "%.3f", field_real(entry, "gpu_seconds"));
         (void)snprintf(hours, sizeof(hours), "%.4f", field_real(entry, "gib_hours"));
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)field_number(entry, "refused"));
-        if (price > 0)
-                (void)snprintf(cost, sizeof(cost), "%.2f", field_real(entry, "gpu_seconds") / 3600 * price);
-        table_row(table, field_text(entry, "tenant"), device, seconds, hours,
+        if (want->price > 0)
+                (void)snprintf(cost, sizeof(cost), "%.2f", field_real(entry, "gpu_seconds") / 3600 * want->price);
+        table_row(table, name_of(entry, want->by, name), tenants, device, seconds, hours,
                   bytes_format(field_number(entry, "peak_bytes"), peak), refused, cost,
                   moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to), NULL);
         sum->gpu_seconds += field_real(entry, "gpu_seconds");
@@ -52,26 +74,38 @@ static void row(struct table *table, const json_t *entry, double price, struct s
         sum->n_refused += field_number(entry, "refused");
 }
 
-static int print_table(const json_t *entries, double price)
+/* "label:team" is TEAM. */
+static const char *heading(const char *by, char buffer[static NAME_TEXT])
 {
-        char cost[40] = "-", seconds[40], hours[40], refused[24];
+        const char *word = !by ? "tenant" : strncmp(by, "label:", 6) ? by : by + 6;
+        size_t n = 0;
+
+        for (; word[n] && n < NAME_TEXT - 1; n++)
+                buffer[n] = (char)toupper((unsigned char)word[n]);
+        buffer[n] = '\0';
+        return buffer;
+}
+
+static int print_table(const json_t *entries, const struct want *want)
+{
+        char cost[40] = "-", seconds[40], hours[40], refused[24], name[NAME_TEXT];
         struct sum sum = { 0 };
         const json_t *entry;
         struct table table;
         size_t i;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>", "REFUSED>", "PRICE>?", "FROM",
-                   "TO", NULL);
+        table_init(&table, heading(want->by, name), "TENANTS>?", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>",
+                   "REFUSED>", "PRICE>?", "FROM", "TO", NULL);
         json_array_foreach (entries, i, entry)
-                row(&table, entry, price, &sum);
+                row(&table, entry, want, &sum);
         (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
         (void)snprintf(hours, sizeof(hours), "%.4f", sum.gib_hours);
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)sum.n_refused);
-        if (price > 0)
-                (void)snprintf(cost, sizeof(cost), "%.2f", sum.gpu_seconds / 3600 * price);
+        if (want->price > 0)
+                (void)snprintf(cost, sizeof(cost), "%.2f", sum.gpu_seconds / 3600 * want->price);
         if (json_array_size(entries) > 1)
-                table_row(&table, "(all)", "", seconds, hours, "", refused, cost, "", "", NULL);
+                table_row(&table, "(all)", want->by ? "" : "-", "", seconds, hours, "", refused, cost, "", "", NULL);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;
@@ -89,24 +123,25 @@ static void csv_word(const char *word)
         (void)putchar('"');
 }
 
-static void print_csv(const json_t *entries, double price)
+static void print_csv(const json_t *entries, const struct want *want)
 {
+        char name[NAME_TEXT];
         const json_t *entry;
         size_t i;
 
-        (void)printf("tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to%s\n",
-                     price > 0 ? ",price" : "");
+        (void)printf("%s,%s,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to%s\n",
+                     want->by ? want->by : "tenant", want->by ? "tenants" : "uid", want->price > 0 ? ",price" : "");
         json_array_foreach (entries, i, entry) {
-                csv_word(field_text(entry, "tenant"));
+                csv_word(name_of(entry, want->by, name));
                 (void)printf(",%llu,%llu,%s,%.3f,%.6f,%llu,%llu,%.0f,%.0f",
-                             (unsigned long long)field_number(entry, "uid"),
+                             (unsigned long long)field_number(entry, want->by ? "tenants" : "uid"),
                              (unsigned long long)field_number(entry, "device"), field_text(entry, "uuid"),
                              field_real(entry, "gpu_seconds"), field_real(entry, "gib_hours"),
                              (unsigned long long)field_number(entry, "peak_bytes"),
                              (unsigned long long)field_number(entry, "refused"), field_real(entry, "from"),
                              field_real(entry, "to"));
-                if (price > 0)
-                        (void)printf(",%.4f", field_real(entry, "gpu_seconds") / 3600 * price);
+                if (want->price > 0)
+                        (void)printf(",%.4f", field_real(entry, "gpu_seconds") / 3600 * want->price);
                 (void)putchar('\n');
         }
 }
@@ -122,20 +157,39 @@ static int read_price(const struct flag *flag, const char *value, struct err *er
         return 0;
 }
 
+static int read_by(const struct flag *flag, const char *value, struct err *err)
+{
+        if (strcmp(value, "user") && strcmp(value, "namespace") && (strncmp(value, "label:", 6) || !value[6]))
+                return flag_refuse(flag, value, "user, namespace or label:NAME such as label:team", err);
+        *(const char **)flag->to = value;
+        return 0;
+}
+
+/* A query of the path, where the time was given. */
+static int put_time(char path[static ASK_PATH], const char *name, nsec time)
+{
+        char text[40];
+
+        (void)snprintf(text, sizeof(text), "%lld", (long long)(time / NSEC_PER_SEC));
+        return time ? ask_query(path, name, text) : 0;
+}
+
 static int usage_print(const struct want *want, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
-        char path[ASK_PATH] = "/v1/usage", since[40];
+        char path[ASK_PATH] = "/v1/usage";
         json_t *entries;
-        int r = 0;
+        int r;
 
-        (void)snprintf(since, sizeof(since), "%lld", (long long)(want->since / NSEC_PER_SEC));
-        if (want->since)
-                r = ask_query(path, "since", since);
+        r = put_time(path, "since", want->since);
+        if (r == 0)
+                r = put_time(path, "until", want->until);
+        if (r == 0 && want->by)
+                r = ask_query(path, "by", want->by);
         if (r == 0 && want->tenant)
                 r = ask_query(path, "tenant", want->tenant);
         if (r < 0)
-                return err_say(err, r, "%s: no tenant has such a long name", want->tenant);
+                return err_say(err, r, "%s: no tenant has such a long name", want->tenant ? want->tenant : want->by);
         if ((r = ask_new(want->dir, &ask, err)) < 0 ||
             (want->tenant && (r = known_check(ask, want->tenant, err)) < 0) ||
             (r = ask_get(ask, path, &entries, err)) < 0)
@@ -143,9 +197,9 @@ static int usage_print(const struct want *want, struct err *err)
         if (want->is_json)
                 (void)(json_dumpf(entries, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
         else if (want->is_csv)
-                print_csv(entries, want->price);
+                print_csv(entries, want);
         else
-                r = print_table(entries, want->price);
+                r = print_table(entries, want);
         json_decref(entries);
         return r < 0 ? err_set(err, r, "writing the table") : 0;
 }
@@ -156,6 +210,9 @@ int usage_main(int argc, char **argv)
         const struct flag flags[] = {
                 { "since", 0, flag_since, &want.since, "TIME",
                   "from then on: 1h (ago), yesterday, 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
+                { "until", 0, flag_since, &want.until, "TIME", "up to then, in whole minutes (default: now)", NULL },
+                { "by", 0, read_by, &want.by, "user|namespace|label:NAME",
+                  "one row for each of those, of all their tenants ('sublet run --label NAME=VALUE')", NULL },
                 { "price", 0, read_price, &want.price, "N", "of a GPU-hour: adds what each tenant's GPU time costs",
                   NULL },
                 { "csv", 0, flag_is, &want.is_csv, NULL, "for a spreadsheet", NULL },
@@ -168,6 +225,10 @@ int usage_main(int argc, char **argv)
 
         if (operand < 0)
                 return code;
+        if (want.until && want.until <= want.since) {
+                (void)fprintf(stderr, "sublet: --until is not after --since ('sublet usage --help')\n");
+                return VERB_USAGE;
+        }
         want.tenant = argv[operand]; /* or argv's NULL */
         (void)setlocale(LC_CTYPE, "");
         return usage_print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;

@@ -16,7 +16,7 @@
 static void check_release(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
-        char path[PATH_MAX], known[512];
+        char path[PATH_MAX];
         struct err err = { 0 };
         int r;
 
@@ -36,10 +36,7 @@ static void check_release(struct doctor *doctor)
                 findings_put(findings, "abi", FINDING_OK, "known for this release");
                 return;
         }
-        findings_releases(known, sizeof(known));
-        findings_put(findings, "abi", FINDING_MISSING, "not known for '%s': every driver call would be refused",
-                     doctor->backend.release);
-        findings_next(findings, "use a known release: %s", known);
+        findings_judge_release(findings, doctor->backend.release);
 }
 
 static int node_open(const struct doctor *doctor, const char *node)

@@ -73,7 +73,8 @@ static void release_format(struct rm_version version, char text[static 32])
                 (void)snprintf(text, 32, "%u.%u", version.branch, version.minor);
 }
 
-void findings_releases(char *ret, size_t size)
+/* The ranges of one branch, or (0) of all; cut to size. */
+static void list_releases(unsigned int branch, char *ret, size_t size)
 {
         struct rm_version first, last;
         size_t used = 0;
@@ -83,14 +84,42 @@ void findings_releases(char *ret, size_t size)
                 char from[32], to[32];
                 int n;
 
+                if (branch && first.branch != branch)
+                        continue;
                 release_format(first, from);
                 release_format(last, to);
-                n = snprintf(ret + used, size - used, "%s%s to %s", i ? ", " : "", from, to);
+                n = snprintf(ret + used, size - used, "%s%s to %s", used ? ", " : "", from, to);
                 used += n < 0 ? 0 : (size_t)n;
         }
 }
 
+void findings_releases(char *ret, size_t size)
+{
+        list_releases(0, ret, size);
+}
+
 /* ---- judgements -------------------------------------------------------------------------------- */
+
+void findings_judge_release(struct findings *findings, const char *release)
+{
+        struct rm_version version = { 0 };
+        char known[512];
+
+        if (rm_version_parse(release, &version) == 0)
+                list_releases(version.branch, known, sizeof(known));
+        else
+                known[0] = '\0';
+        if (known[0])
+                findings_put(findings, "abi", FINDING_MISSING,
+                             "not known for '%s': every driver call would be refused; of branch %u were read: %s",
+                             release, version.branch, known);
+        else
+                findings_put(findings, "abi", FINDING_MISSING,
+                             "not known for '%s': every driver call would be refused; of its branch nothing was read",
+                             release);
+        findings_releases(known, sizeof(known));
+        findings_next(findings, "use a known release: %s; or add this one: HACKING.md, A driver release", known);
+}
 
 void findings_judge_ptrace(struct findings *findings, int yama, bool is_root, bool has_sys_ptrace)
 {

@@ -50,6 +50,9 @@ bool findings_can_run(const struct findings *findings);
 /* The releases whose ABI is known: "525.53 to 525.147.05, ..."; cut to size. */
 void findings_releases(char *ret, size_t size);
 
+/* A release that is not known: what was read of its branch, or that nothing was. */
+void findings_judge_release(struct findings *findings, const char *release);
+
 /* yama: its ptrace_scope; -1: there is no Yama. A supervisor must read the tenant's memory. */
 void findings_judge_ptrace(struct findings *findings, int yama, bool is_root, bool has_sys_ptrace);
 

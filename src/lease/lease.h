@@ -32,6 +32,8 @@ struct lease_device {
         uint32_t gpu_id;       /* the driver's id for it */
         uint32_t minor;        /* N of /dev/nvidiaN */
         char name[64];         /* "NVIDIA H200"; "": not known */
+        char uuid[64];         /* "GPU-..."; "": not known */
+        char bus_id[24];       /* "00000000:18:00.0", as nvidia-smi writes it */
         uint32_t architecture; /* as the driver numbers them: 0x180 is Hopper; 0: not known */
         struct lease_own own;
         bytes total; /* what the device has, as memory info would say */

@@ -53,6 +53,24 @@ static int read_percent(const struct flag *flag, const char *value, struct err *
         return 0;
 }
 
+static int read_label(const struct flag *flag, const char *value, struct err *err)
+{
+        switch (labels_add(flag->to, value)) {
+        case 0:
+                return 0;
+        case -EEXIST:
+                return flag_refuse(flag, value, "that name has a value already", err);
+        case -ENOSPC:
+                return flag_refuse(flag, value, "a tenant has at most 8 labels, of 510 bytes in all", err);
+        default:
+                return flag_refuse(
+                        flag, value,
+                        "NAME=VALUE such as team=video, each 1 to 63 letters, digits, '.', '_', '/' and '-', "
+                        "the first a letter or digit",
+                        err);
+        }
+}
+
 static int read_wait(const struct flag *flag, const char *value, struct err *err)
 {
         if (value)
@@ -128,6 +146,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },
                 { "job", 0, flag_text, &run->job, "NAME",
                   "tenants of yours with the same job come on and go off together", NULL },
+                { "label", 'l', read_label, run->labels, "NAME=VALUE",
+                  "for accounts, such as team=video; several may be given: 'sublet usage --by label:team'", NULL },
                 { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */
                   "take turns (default), share the device by MPS, or use a MIG instance", NULL },
                 { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",

@@ -38,16 +38,17 @@ struct run {
         char **argv;            /* the command */
 
         /* for the daemon */
-        const char *dir;       /* --dir, SUBLET_DIR or the default */
-        bool is_dir_named;     /* not the default: a daemon must be there */
-        nsec wait;             /* for room, at most; 0: not at all */
-        bool is_alone;         /* --no-daemon */
-        bool is_preload;       /* --preload: libsublet.so inside instead of supervision */
-        const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
-        const char *attach;    /* --attach; NULL: auto */
-        const char *job;       /* NULL: none */
-        permille share;        /* 0: not given */
-        permille cap;          /* 0: not given */
+        const char *dir;          /* --dir, SUBLET_DIR or the default */
+        bool is_dir_named;        /* not the default: a daemon must be there */
+        nsec wait;                /* for room, at most; 0: not at all */
+        bool is_alone;            /* --no-daemon */
+        bool is_preload;          /* --preload: libsublet.so inside instead of supervision */
+        const char *directory;    /* `sublet lease`: the directory that is to be made; NULL: none */
+        const char *attach;       /* --attach; NULL: auto */
+        const char *job;          /* NULL: none */
+        char labels[LABELS_TEXT]; /* wire/labels.h */
+        permille share;           /* 0: not given */
+        permille cap;             /* 0: not given */
         const char *class, *mode;
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
@@ -115,7 +116,7 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                   flag_text,                                                                                           \
                   &(run)->grant.gpus,                                                                                  \
                   "DEVICE[,DEVICE...]",                                                                                \
-                  "devices, numbered as in nvidia-smi (default: all)",                                                 \
+                  "devices by number, UUID or PCI address, as in nvidia-smi (default: all)",                           \
                   NULL },                                                                                              \
                 { "gpus", 0, flag_text, &(run)->grant.gpus, NULL, NULL, NULL },                                        \
                 { "own-memory", 0,                                                                                     \

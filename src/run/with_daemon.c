@@ -46,7 +46,8 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
                 return err_say(err, -ENOTCONN,
-                               "--share, --cap, --class, --job, --mode and --wait need the daemon, and none is in %s: "
+                               "--share, --cap, --class, --job, --label, --mode and --wait need the daemon, and none "
+                               "is in %s: "
                                "start it with 'sublet daemon'",
                                run->dir);
         if (run->is_dir_named)
@@ -61,16 +62,17 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->mode || run->job || run->wait;
+        bool wants = run->share || run->cap || run->class || run->mode || run->job || run->labels[0] || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
         if (wants && run->is_alone)
-                return err_say(err, -EINVAL,
-                               "--share, --cap, --class, --job, --mode and --wait need the daemon: leave --no-daemon "
-                               "out");
+                return err_say(
+                        err, -EINVAL,
+                        "--share, --cap, --class, --job, --label, --mode and --wait need the daemon: leave --no-daemon "
+                        "out");
         if (run->is_alone && run->attach && !strcmp(run->attach, "required"))
                 return err_say(err, -EINVAL, "--attach=required needs the daemon: leave --no-daemon out");
         *ret = !run->is_alone && access(path, F_OK) == 0;
@@ -128,6 +130,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
             !text_copy(request.capabilities, sizeof(request.capabilities), run->grant.capabilities) ||
             !text_copy(request.mode, sizeof(request.mode), run->mode) ||
             !text_copy(request.job, sizeof(request.job), run->job) ||
+            !text_copy(request.labels, sizeof(request.labels), run->labels) ||
             !text_copy(request.attach, sizeof(request.attach), run->attach) ||
             !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||
             !text_copy(request.directory, sizeof(request.directory), run->directory))

@@ -7,10 +7,10 @@
 struct err;
 
 struct grant {
-        const char *memory;       /* SIZE[,DEVICE=SIZE...], or NULL: the whole device */
-        const char *gpus;         /* DEVICE[,DEVICE...], "all" or NULL: all */
-        const char *host;         /* SIZE, or NULL: no limit */
-        const char *managed;      /* charge | deny | allow, or NULL: charge */
+        const char *memory;  /* SIZE[,DEVICE=SIZE...], or NULL: the whole device */
+        const char *gpus;    /* DEVICE[,DEVICE...], "all" or NULL: all. A device: its number, UUID or PCI address */
+        const char *host;    /* SIZE, or NULL: no limit */
+        const char *managed; /* charge | deny | allow, or NULL: charge */
         const char *capabilities; /* a list as lease/capabilities.h reads it, or NULL: the default */
 };
 

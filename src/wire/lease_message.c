@@ -88,6 +88,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "capabilities", request->capabilities);
         put_text(body, "mode", request->mode);
         put_text(body, "job", request->job);
+        put_text(body, "labels", request->labels);
         put_text(body, "command", request->command);
         put_text(body, "attach", request->attach);
         put_text(body, "sms", request->sms);
@@ -119,6 +120,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "capabilities", to->capabilities, sizeof(to->capabilities) },
                 { "mode", to->mode, sizeof(to->mode) },
                 { "job", to->job, sizeof(to->job) },
+                { "labels", to->labels, sizeof(to->labels) },
                 { "command", to->command, sizeof(to->command) },
                 { "attach", to->attach, sizeof(to->attach) },
                 { "sms", to->sms, sizeof(to->sms) },
@@ -129,6 +131,8 @@ static const char *request_fields(const json_t *body, struct message_request *to
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
                 if (!copy_text(body, texts[i].name, texts[i].text, texts[i].room))
                         return texts[i].name;
+        if (!labels_are_good(to->labels))
+                return "labels";
         if (!copy_permille(body, "share", 0, &to->share))
                 return "share";
         if (!copy_permille(body, "cap", TURNS_WHOLE, &to->cap) || !to->cap)
@@ -239,7 +243,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s, s:s}",
+                         "s:s, s:s, s:s, s:s, s:s, s:o}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -248,7 +252,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
                          enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms, "job",
-                         lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities));
+                         lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities), "labels",
+                         labels_new(lease->labels));
 }
 
 /* Absent: not known. */
@@ -360,6 +365,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||
             !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
             !copy_text(body, "job", lease.job, sizeof(lease.job)) ||
+            !labels_read(json_object_get(body, "labels"), lease.labels) ||
             !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;
         *ret = lease;

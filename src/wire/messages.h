@@ -19,6 +19,7 @@
 
 #include "lease/lease.h"
 #include "turns/turns.h"
+#include "wire/labels.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -87,6 +88,7 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char job[64];                       /* "": none */
+        char labels[LABELS_TEXT];           /* wire/labels.h; "": none */
         char capabilities[64];              /* a list: lease/capabilities.h; "": the default */
         char command[64];                   /* last part of its path, for people */
         enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: lease descriptor and usage segment are wanted */
@@ -122,6 +124,7 @@ struct message_lease {
         uint64_t id; /* the daemon's number for this tenancy, never reused; 0: none */
         char tenant[64], command[64], mode[16];
         char job[64]; /* tenants of one owner, and of one namespace, with this name come on together; "": none */
+        char labels[LABELS_TEXT]; /* wire/labels.h; "": none */
         uid_t owner;
         int64_t since; /* seconds since the epoch */
         permille share, cap;

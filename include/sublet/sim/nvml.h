@@ -52,6 +52,18 @@ typedef struct {
         unsigned long long total, free, used;
 } nvmlMemory_t;
 
+typedef enum {
+        NVML_P2P_CAPS_INDEX_READ = 0,
+        NVML_P2P_CAPS_INDEX_WRITE = 1,
+        NVML_P2P_CAPS_INDEX_NVLINK = 2,
+        NVML_P2P_CAPS_INDEX_ATOMICS = 3,
+} nvmlGpuP2PCapsIndex_t;
+
+typedef enum {
+        NVML_P2P_STATUS_OK = 0,
+        NVML_P2P_STATUS_NOT_SUPPORTED = 5,
+} nvmlGpuP2PStatus_t;
+
 typedef struct {
         unsigned int version; /* nvmlMemory_v2 */
         unsigned long long total, reserved, free, used;
@@ -119,6 +131,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t *processes);
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                       nvmlProcessInfo_t *processes);
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, nvmlGpuP2PCapsIndex_t index,
+                                    nvmlGpuP2PStatus_t *status);
 nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores);
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set);
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set);

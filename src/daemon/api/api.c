@@ -68,14 +68,15 @@ void api_done(struct api_response *response)
         response->body = NULL;
 }
 
-bool api_since(const struct api_request *request, nsec otherwise, nsec *ret_since, struct api_response *ret)
+bool api_time(const struct api_request *request, const char *name, nsec otherwise, nsec *ret_time,
+              struct api_response *ret)
 {
-        const char *text = api_argument(request, "since");
+        const char *text = api_argument(request, name);
 
-        *ret_since = otherwise;
-        if (!text || !*text || since_parse(text, clock_realtime(), ret_since) == 0)
+        *ret_time = otherwise;
+        if (!text || !*text || since_parse(text, clock_realtime(), ret_time) == 0)
                 return true;
-        api_error(ret, API_BAD_REQUEST, "since=%.60s: a span (1h, 2d), a date (2026-11-21), or seconds since 1970",
+        api_error(ret, API_BAD_REQUEST, "%s=%.60s: a span (1h, 2d), a date (2026-11-21), or seconds since 1970", name,
                   text);
         return false;
 }

@@ -106,5 +106,6 @@ json_t *api_event_json(const struct event *event);
 void api_trace_end(struct daemon *daemon, struct api_response *response);
 void api_change_end(struct daemon *daemon, struct api_response *response, struct tenant *tenant);
 
-/* The time of `since=`; `otherwise` if it is not given. False: the error is in *ret. */
-bool api_since(const struct api_request *request, nsec otherwise, nsec *ret_since, struct api_response *ret);
+/* The time of `since=` or another `name`; `otherwise` if it is not given. False: the error is in *ret. */
+bool api_time(const struct api_request *request, const char *name, nsec otherwise, nsec *ret_time,
+              struct api_response *ret);

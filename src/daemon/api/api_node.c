@@ -50,6 +50,17 @@ void api_readyz(struct daemon *daemon, const struct api_request *request, const 
                 api_json(ret, API_OK, json_pack("{s:s}", "status", "ready"));
 }
 
+/* Indices of the devices that NVLink joins it with. */
+static json_t *links_json(const struct gpu_device *info)
+{
+        json_t *links = json_array();
+
+        for (unsigned int i = 0; i < GPU_DEVICES_MAX; i++)
+                if (info->nvlink & UINT32_C(1) << i)
+                        (void)json_array_append_new(links, json_integer((json_int_t)i));
+        return links;
+}
+
 static json_t *device_json(struct daemon *daemon, struct device *device)
 {
         const struct sched_device *scheduled = &device->scheduled;
@@ -59,19 +70,22 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
-        return json_pack(
-                "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, s:I}",
-                "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
-                device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
-                (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes", (json_int_t)held,
-                "share_permille", (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
-                (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
-                turns_policy_name(daemon->settings.turns.policy), "mode",
-                tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
-                "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter, "switches",
-                (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost, "tenants",
-                (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
-                (json_int_t)device->balance.unexplained);
+        return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, "
+                         "s:I, s:o, s:o}",
+                         "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
+                         device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
+                         (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
+                         (json_int_t)held, "share_permille",
+                         (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
+                         (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
+                         turns_policy_name(daemon->settings.turns.policy), "mode",
+                         tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
+                         "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter,
+                         "switches", (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost,
+                         "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
+                         (json_int_t)device->balance.unexplained, "numa",
+                         device->info.numa < 0 ? json_null() : json_integer(device->info.numa), "nvlink",
+                         links_json(&device->info));
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
@@ -92,21 +106,39 @@ static const char *tenant_argument(const struct api_request *request)
         return tenant && *tenant ? tenant : NULL;
 }
 
+/* False: the error is in *ret. */
+static bool usage_query(const struct api_request *request, struct store_usage_query *query, struct api_response *ret)
+{
+        *query = (struct store_usage_query){ .tenant = tenant_argument(request),
+                                             .owner = request->sees_all ? -1 : (int64_t)request->uid,
+                                             .by = api_argument(request, "by") };
+        if (!api_time(request, "since", 0, &query->since, ret) || !api_time(request, "until", 0, &query->until, ret))
+                return false;
+        if (query->until && query->until <= query->since) {
+                api_error(ret, API_BAD_REQUEST, "until=%.60s is not after since=%.60s", api_argument(request, "until"),
+                          api_argument(request, "since"));
+                return false;
+        }
+        if (query->by && !store_usage_by_is_good(query->by)) {
+                api_error(ret, API_BAD_REQUEST, "by=%.80s: user, namespace or label:NAME", query->by);
+                return false;
+        }
+        return true;
+}
+
 void api_usage(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
-        json_t *array = json_array();
-        nsec since;
+        struct store_usage_query query;
+        json_t *array;
         int r = 0;
 
         (void)name;
-        if (!api_since(request, 0, &since, ret)) {
-                json_decref(array);
+        if (!usage_query(request, &query, ret))
                 return;
-        }
+        array = json_array();
         usage_count(daemon); /* until now */
         if (daemon->store)
-                r = store_usage_list(daemon->store, since, tenant_argument(request),
-                                     request->sees_all ? -1 : (int64_t)request->uid, array);
+                r = store_usage_list(daemon->store, &query, array);
         if (r == 0) {
                 api_json(ret, API_OK, array);
                 return;
@@ -195,7 +227,7 @@ void api_events(struct daemon *daemon, const struct api_request *request, const 
         nsec since;
 
         (void)name;
-        if (!api_since(request, 0, &since, ret)) {
+        if (!api_time(request, "since", 0, &since, ret)) {
                 json_decref(array);
                 return;
         }

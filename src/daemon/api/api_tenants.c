@@ -54,7 +54,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I}",
+                "s:s?, s:I, s:o}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -68,7 +68,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 "host_held_bytes", (json_int_t)(tenant->control ? tenant->control->host_held : 0), "container",
                 message_container_new(&tenant->lease.container), "devices", devices, "sms",
                 tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job", tenant->lease.job[0] ? tenant->lease.job : NULL,
-                "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0));
+                "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0), "labels",
+                labels_new(tenant->lease.labels));
 }
 
 /* The entry of one device in an ended tenant's report. */
@@ -120,15 +121,16 @@ static json_t *ended_json(const json_t *row)
 {
         json_t *lease = json_object_get(row, "lease"), *report = json_object_get(row, "report");
 
-        return json_pack(
-                "{s:s, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:O?, s:o, s:O, s:I}", "tenant",
-                message_text(lease, "tenant", ""), "id", (json_int_t)message_number(row, "id", 0), "uid",
-                (json_int_t)message_number(lease, "owner", 0), "command", message_text(lease, "command", ""), "keeper",
-                0, "processes", 0, "since", (json_int_t)(message_number(row, "since", 0) / NSEC_PER_SEC), "ended",
-                (json_int_t)(message_number(row, "ended", 0) / NSEC_PER_SEC), "class",
-                message_text(lease, "class", "normal"), "mode", message_text(lease, "mode", "time"), "state", "ended",
-                "plane", message_text(lease, "plane", "gate"), "container", json_object_get(lease, "container"),
-                "devices", ended_devices(lease, report), "report", report, "refused_calls", refused_calls(report));
+        return json_pack("{s:s, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:O?, s:o, s:O, s:I, s:O?}",
+                         "tenant", message_text(lease, "tenant", ""), "id", (json_int_t)message_number(row, "id", 0),
+                         "uid", (json_int_t)message_number(lease, "owner", 0), "command",
+                         message_text(lease, "command", ""), "keeper", 0, "processes", 0, "since",
+                         (json_int_t)(message_number(row, "since", 0) / NSEC_PER_SEC), "ended",
+                         (json_int_t)(message_number(row, "ended", 0) / NSEC_PER_SEC), "class",
+                         message_text(lease, "class", "normal"), "mode", message_text(lease, "mode", "time"), "state",
+                         "ended", "plane", message_text(lease, "plane", "gate"), "container",
+                         json_object_get(lease, "container"), "devices", ended_devices(lease, report), "report", report,
+                         "refused_calls", refused_calls(report), "labels", json_object_get(lease, "labels"));
 }
 
 static void append_ended(struct daemon *daemon, const struct api_request *request, json_t *array)

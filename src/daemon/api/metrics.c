@@ -241,6 +241,21 @@ static void write_jobs(FILE *to, const struct daemon *daemon, const struct api_r
                                       NULL);
 }
 
+/* One series a label: its name may have bytes that a label of Prometheus may not. */
+static void write_labels(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        metrics_head(to, "sublet_tenant_label_info", "gauge", "A label of a tenant; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                json_t *labels = api_sees(request, t) ? labels_new(t->lease.labels) : NULL, *value;
+                const char *label;
+
+                json_object_foreach (labels, label, value)
+                        metrics_value(to, "sublet_tenant_label_info", 1, "tenant", t->lease.tenant, "label", label,
+                                      "value", json_string_value(value), NULL);
+                json_decref(labels);
+        }
+}
+
 static void write_refused(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         static const char name[] = "sublet_tenant_refused_calls_total";
@@ -285,6 +300,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         write_engines(to, daemon, request);
         write_containers(to, daemon, request);
         write_jobs(to, daemon, request);
+        write_labels(to, daemon, request);
         write_refused(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);

@@ -179,6 +179,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         (void)snprintf(lease.job, sizeof(lease.job), "%s", request->job);
+        (void)snprintf(lease.labels, sizeof(lease.labels), "%s", request->labels);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)

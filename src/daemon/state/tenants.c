@@ -76,12 +76,59 @@ bytes tenants_free(const struct tenants *tenants, unsigned int device, const cha
         return taken < total ? total - taken : 0;
 }
 
+enum {
+        HOLDERS_TEXT = 200,
+        HOLDERS_MOST = 3,
+};
+
+static const char *share_of(const struct tenant *tenant, unsigned int device, char buffer[static WHEN_TEXT])
+{
+        (void)device;
+        return tenant->lease.share ? permille_format(tenant->lease.share, buffer) : NULL;
+}
+
+static const char *memory_of(const struct tenant *tenant, unsigned int device, char buffer[static WHEN_TEXT])
+{
+        bytes quota = tenant->lease.devices[device].quota;
+
+        return quota ? bytes_format(quota, buffer) : NULL;
+}
+
+/* ": train has 40%, others have the rest", or "". A user reads the names of its own tenants only, root all. */
+static const char *holders(const struct tenants *tenants, unsigned int device, const struct tenant *but, uid_t asks,
+                           const char *(*of)(const struct tenant *tenant, unsigned int device, char *buffer),
+                           char ret[static HOLDERS_TEXT])
+{
+        bool are_others = false;
+        unsigned int n = 0;
+        size_t used = 0;
+
+        *ret = '\0';
+        for (const struct tenant *t = tenants->first; t; t = t->next) {
+                char buffer[WHEN_TEXT];
+                const char *has = t != but && tenant_has(t, device) ? of(t, device, buffer) : NULL;
+
+                if (!has)
+                        continue;
+                if (n == HOLDERS_MOST || (asks && t->lease.owner != asks) ||
+                    used + strlen(t->lease.tenant) + WHEN_TEXT + 32 > HOLDERS_TEXT)
+                        are_others = true;
+                else
+                        used += (size_t)snprintf(ret + used, HOLDERS_TEXT - used, "%s%s has %s", n++ ? ", " : ": ",
+                                                 t->lease.tenant, has);
+        }
+        if (are_others)
+                (void)snprintf(ret + used, HOLDERS_TEXT - used, "%s",
+                               n ? ", others the rest" : ": others have the rest");
+        return ret;
+}
+
 static int fit_memory(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
                       const struct tenant *but, struct err *err)
 {
         bytes quota = lease->devices[device].quota, total = tenants->totals[device];
         bytes free = tenants_free(tenants, device, lease->mode, but);
-        char wanted[BYTES_TEXT], left[BYTES_TEXT];
+        char wanted[BYTES_TEXT], left[BYTES_TEXT], who[HOLDERS_TEXT];
 
         if (message_lease_is_mig(lease) && quota > lease->mig.memory)
                 return err_say(err, TENANTS_E_NO_ROOM, "%s is more than the tenant's MIG instance has (%s)",
@@ -92,24 +139,26 @@ static int fit_memory(const struct tenants *tenants, unsigned int device, const 
         if (tenants->overcommits || quota <= free)
                 return 0;
         return err_say(err, TENANTS_E_NO_ROOM,
-                       "%s of memory on device %u do not fit: %s are free there; ask for less, or shrink or end "
-                       "a tenant ('sublet ps', 'sublet set')",
-                       bytes_format(quota, wanted), device, bytes_format(free, left));
+                       "%s of memory on device %u do not fit: at most %s are free there%s; ask for less, or shrink or "
+                       "end a tenant ('sublet ps', 'sublet set')",
+                       bytes_format(quota, wanted), device, bytes_format(free, left),
+                       holders(tenants, device, but, lease->owner, memory_of, who));
 }
 
-static int fit_share(const struct tenants *tenants, unsigned int device, permille share, const struct tenant *but,
-                     struct err *err)
+static int fit_share(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                     const struct tenant *but, struct err *err)
 {
         permille promised = tenants_promised(tenants, device, but);
         permille free = promised < TURNS_WHOLE ? TURNS_WHOLE - promised : 0;
-        char wanted[WHEN_TEXT], left[WHEN_TEXT];
+        char wanted[WHEN_TEXT], left[WHEN_TEXT], who[HOLDERS_TEXT];
 
-        if (share <= free)
+        if (lease->share <= free)
                 return 0;
         return err_say(err, TENANTS_E_NO_ROOM,
-                       "a share of %s on device %u does not fit: %s is promised to nobody; ask for less, or shrink "
-                       "another tenant's ('sublet ps', 'sublet set')",
-                       permille_format(share, wanted), device, permille_format(free, left));
+                       "a share of %s on device %u does not fit: at most %s is promised to nobody%s; ask for less, or "
+                       "shrink another tenant's ('sublet ps', 'sublet set')",
+                       permille_format(lease->share, wanted), device, permille_format(free, left),
+                       holders(tenants, device, but, lease->owner, share_of, who));
 }
 
 /* Channel groups of time-sliced tenants are switched; the clients of an MPS server share one group. */
@@ -140,7 +189,7 @@ static int fit_device(const struct tenants *tenants, unsigned int device, const 
         if ((r = fit_mode(tenants, device, lease->mode, but, err)))
                 return r;
         r = fit_memory(tenants, device, lease, but, err);
-        return r ? r : fit_share(tenants, device, lease->share, but, err);
+        return r ? r : fit_share(tenants, device, lease, but, err);
 }
 
 int tenants_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,

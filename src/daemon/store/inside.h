@@ -27,11 +27,19 @@
                          "refused = ?5, held = ?6, peak = ?7, at = ?8")                                                \
         ROW(COUNTED_GET, "SELECT used, refused, held, peak, at FROM counted WHERE tenant = ?1 AND device = ?2")        \
         ROW(USAGE_LIST, "SELECT t.name, t.owner, u.device, c.uuid, sum(u.gpu), sum(u.kib_ms), max(u.peak), "           \
-                        "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(c.at) FROM usage u "            \
+                        "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)) FROM usage u "   \
                         "JOIN tenants t ON t.id = u.tenant "                                                           \
                         "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device WHERE u.bucket >= ?1 "          \
-                        "AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "                                \
+                        "AND u.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "              \
                         "GROUP BY t.name, t.owner, u.device, c.uuid ORDER BY t.name, u.device")                        \
+        ROW(USAGE_BY,                                                                                                  \
+            "SELECT CASE WHEN ?6 = '' THEN t.owner ELSE coalesce(json_extract(t.lease, ?6), '') END AS part, "         \
+            "count(DISTINCT t.id), u.device, c.uuid, sum(u.gpu), sum(u.kib_ms), max(u.peak), "                         \
+            "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)) FROM usage u "               \
+            "JOIN tenants t ON t.id = u.tenant "                                                                       \
+            "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device WHERE u.bucket >= ?1 "                      \
+            "AND u.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "                          \
+            "GROUP BY part, u.device, c.uuid ORDER BY part, u.device")                                                 \
         ROW(HOURS_MAKE, "INSERT INTO usage(bucket, tenant, device, gpu, kib_ms, refused, peak) "                       \
                         "SELECT bucket / 3600 * 3600 AS hour, tenant, device, sum(gpu), sum(kib_ms), sum(refused), "   \
                         "max(peak) FROM usage WHERE bucket < ?1 AND bucket % 3600 > 0 "                                \

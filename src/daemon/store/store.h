@@ -81,8 +81,18 @@ int store_usage_add(struct store *store, const struct store_usage *usage);
 int store_usage_counted(struct store *store, uint64_t tenant, unsigned int device, struct store_usage *ret,
                         nsec *ret_at);
 
-/* Appends a row per tenant name, owner and device: usage from the bucket of `since` on. NULL, -1: of all. */
-int store_usage_list(struct store *store, nsec since, const char *tenant, int64_t owner, json_t *array);
+/* Which usage. Both ends are those of buckets, rounded down: a span counts nothing that the next one begins with. */
+struct store_usage_query {
+        nsec since, until;  /* until 0: to the end */
+        const char *tenant; /* NULL: of all */
+        int64_t owner;      /* -1: of all */
+        const char *by;     /* "user", "namespace", "label:NAME"; NULL: a row per tenant name and owner */
+};
+
+bool store_usage_by_is_good(const char *by);
+
+/* Appends a row per device and tenant, or what they are summed by. */
+int store_usage_list(struct store *store, const struct store_usage_query *query, json_t *array);
 
 /* Merges old minutes into hours and drops old events. To be called now and then. */
 int store_tidy(struct store *store, nsec now);

@@ -3,6 +3,8 @@
 #include "daemon/store/inside.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 enum {
         MINUTES_KEPT = 48 * 3600, /* seconds */
@@ -64,28 +66,74 @@ int store_usage_counted(struct store *store, uint64_t tenant, unsigned int devic
         return r;
 }
 
-static json_t *row_json(sqlite3_stmt *s)
+/* The columns that every row has, from the device on. */
+static void put_row(json_t *row, sqlite3_stmt *s, int at)
 {
-        double kib_ms = (double)sqlite3_column_int64(s, 5);
+        double kib_ms = (double)sqlite3_column_int64(s, at + 3);
+        json_t *rest = json_pack(
+                "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:f}", "device", (json_int_t)sqlite3_column_int64(s, at), "uuid",
+                store_text(s, at + 1), "gpu_seconds", (double)sqlite3_column_int64(s, at + 2) / 1e9, "gib_hours",
+                kib_ms / 1048576 / 3.6e6, "peak_bytes", (json_int_t)sqlite3_column_int64(s, at + 4), "refused",
+                (json_int_t)sqlite3_column_int64(s, at + 5), "from", (json_int_t)sqlite3_column_int64(s, at + 6), "to",
+                (double)sqlite3_column_int64(s, at + 7) / 1e9);
 
-        return json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:f}", "tenant", store_text(s, 0), "uid",
-                         (json_int_t)sqlite3_column_int64(s, 1), "device", (json_int_t)sqlite3_column_int64(s, 2),
-                         "uuid", store_text(s, 3), "gpu_seconds", (double)sqlite3_column_int64(s, 4) / 1e9, "gib_hours",
-                         kib_ms / 1048576 / 3.6e6, "peak_bytes", (json_int_t)sqlite3_column_int64(s, 6), "refused",
-                         (json_int_t)sqlite3_column_int64(s, 7), "from", (json_int_t)sqlite3_column_int64(s, 8), "to",
-                         (double)sqlite3_column_int64(s, 9) / 1e9);
+        (void)json_object_update(row, rest);
+        json_decref(rest);
 }
 
-int store_usage_list(struct store *store, nsec since, const char *tenant, int64_t owner, json_t *array)
+static json_t *row_json(sqlite3_stmt *s, const char *by)
 {
-        sqlite3_stmt *s = store_use(store, STORE_USAGE_LIST);
+        const char *value = store_text(s, 0);
+        json_t *row = by ? json_pack("{s:s, s:s?, s:I}", "by", by, "value", *value ? value : NULL, "tenants",
+                                     (json_int_t)sqlite3_column_int64(s, 1)) :
+                           json_pack("{s:s, s:I}", "tenant", value, "uid", (json_int_t)sqlite3_column_int64(s, 1));
+
+        put_row(row, s, 2);
+        return row;
+}
+
+enum {
+        PATH_TEXT = LABEL_PART + 16,
+};
+
+/* Where in a lease it is what usage is summed by; "": not there, the owner. False: `by` is none of the three. */
+static bool path_of(const char *by, char ret[static PATH_TEXT])
+{
+        *ret = '\0';
+        if (!strcmp(by, "user"))
+                return true;
+        if (!strcmp(by, "namespace"))
+                return snprintf(ret, PATH_TEXT, "$.container.namespace") > 0;
+        if (strncmp(by, "label:", 6) != 0 || !label_word_is_good(by + 6, strlen(by + 6)))
+                return false; /* a good word has no quote that would end the path */
+        return snprintf(ret, PATH_TEXT, "$.labels.\"%s\"", by + 6) > 0;
+}
+
+bool store_usage_by_is_good(const char *by)
+{
+        char path[PATH_TEXT];
+
+        return path_of(by, path);
+}
+
+int store_usage_list(struct store *store, const struct store_usage_query *query, json_t *array)
+{
+        sqlite3_stmt *s = store_use(store, query->by ? STORE_USAGE_BY : STORE_USAGE_LIST);
+        int64_t until = query->until / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET;
+        char path[PATH_TEXT];
         int r = 0;
 
-        store_bind_number(s, 1, since / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET);
-        store_bind_text(s, 2, tenant);
-        store_bind_number(s, 3, owner);
+        if (query->by && !path_of(query->by, path))
+                return -EINVAL;
+        store_bind_number(s, 1, query->since / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET);
+        store_bind_text(s, 2, query->tenant);
+        store_bind_number(s, 3, query->owner);
+        store_bind_number(s, 4, query->until ? until * NSEC_PER_SEC : INT64_MAX);
+        store_bind_number(s, 5, query->until ? until : INT64_MAX);
+        if (query->by)
+                store_bind_text(s, 6, path);
         while (store_next(s, &r))
-                (void)json_array_append_new(array, row_json(s));
+                (void)json_array_append_new(array, row_json(s, query->by));
         return r;
 }
 

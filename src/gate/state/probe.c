@@ -16,6 +16,8 @@ enum {
 
         GET_NAME = 0x20800110, /* flags@0 (0: ASCII), name[64]@4 */
         NAME_SIZE = 132,
+        GET_GID = 0x2080014a, /* index@0 flags@4 (0: ASCII) length@8 data[256]@12 */
+        GID_SIZE = 268,
         GET_ARCHITECTURE = 0x20801701, /* architecture@0 */
         ARCHITECTURE_SIZE = 16,
 
@@ -173,10 +175,12 @@ static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
 static void identify(struct probe *probe, unsigned int index, struct lease_device *device)
 {
         uint32_t subdevice = probe->devices[index].subdevice;
-        uint8_t name[NAME_SIZE] = { 0 }, params[ARCHITECTURE_SIZE] = { 0 };
+        uint8_t name[NAME_SIZE] = { 0 }, gid[GID_SIZE] = { 0 }, params[ARCHITECTURE_SIZE] = { 0 };
 
         if (control_object(probe, subdevice, GET_NAME, name, sizeof(name)) == RM_STATUS_OK)
                 (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)name + 4);
+        if (control_object(probe, subdevice, GET_GID, gid, sizeof(gid)) == RM_STATUS_OK)
+                (void)snprintf(device->uuid, sizeof(device->uuid), "%.63s", (const char *)gid + 12);
         if (control_object(probe, subdevice, GET_ARCHITECTURE, params, sizeof(params)) == RM_STATUS_OK)
                 device->architecture = rm_get32(params, sizeof(params), 0);
 }
@@ -190,6 +194,8 @@ static int find_device(struct probe *probe, const struct rm_device *found, struc
 
         device->gpu_id = found->gpu_id;
         device->minor = found->minor;
+        (void)snprintf(device->bus_id, sizeof(device->bus_id), "%08X:%02X:%02X.0", found->domain, found->bus,
+                       found->slot);
         probe->devices[index].fd = open_node(probe, device->minor);
         if (probe->devices[index].fd < 0)
                 return probe->devices[index].fd;

@@ -80,8 +80,8 @@ static int find_authorities(struct settings *settings, struct err *err)
 
 static int find_files(struct settings *settings, struct err *err)
 {
-        char *paths[] = { settings->certificate, settings->certificate_key, settings->replica_ca,
-                          settings->replica_certificate, settings->replica_certificate_key };
+        char *paths[] = { settings->certificate,         settings->certificate_key,         settings->replica_ca,
+                          settings->replica_certificate, settings->replica_certificate_key, settings->routers_secret };
         int r = find_authorities(settings, err);
 
         for (size_t i = 0; i < ARRAY_SIZE(paths) && r == 0; i++)
@@ -94,8 +94,10 @@ static int read_source(const struct agent_options *options, struct settings **re
         _cleanup_(freep) struct settings *settings = NULL;
         int r;
 
-        if (options->config)
-                return route_settings_read(options->config, ret, err);
+        if (options->config) { /* one that is not there is bad use, as one with a mistake is */
+                r = route_settings_read(options->config, ret, err);
+                return r == -ENOENT || r == -EACCES || r == -EISDIR ? -EINVAL : r;
+        }
         settings = malloc(sizeof(*settings));
         r = settings ? route_settings_of_urls(options->urls, options->n_urls, settings, err) : -ENOMEM;
         if (r == 0)
@@ -116,7 +118,7 @@ static int read_settings(const struct agent *agent, struct settings **ret, struc
         int r = read_source(agent->options, &settings, err);
 
         if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 || (r = apply_listen(agent, settings, err)) < 0 ||
-            (r = find_files(settings, err)) < 0)
+            (r = find_files(settings, err)) < 0 || (r = routers_check(settings, err)) < 0)
                 return r;
         *ret = TAKE(settings);
         return 0;
@@ -140,6 +142,8 @@ static void take_fresh(struct agent *agent)
                 agent_log(agent, "%s", err.text);
         if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
                 tenants_set(agent);
+        if (routers_set(agent, &err) < 0)
+                agent_log(agent, "%s", err.text);
         free(before);
         agent_log(agent, "%s was read again", agent->options->config);
 }

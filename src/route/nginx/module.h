@@ -153,6 +153,9 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r); /* content handler: ctx->refusal
 ngx_int_t sublet_error(ngx_http_request_t *r);  /* content handler of error_page */
 ngx_int_t sublet_models(ngx_http_request_t *r);
 
+/* routers.c: the body of PUT /v1/routers and its answer, the caller's; NULL with why not (static) */
+struct json_t *sublet_hear(struct pool *pool, const struct json_t *body, const char **ret_why);
+
 /* api.c, wait.c, metrics.c, variables.c */
 ngx_int_t sublet_api(ngx_http_request_t *r);
 ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool);

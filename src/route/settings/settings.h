@@ -93,7 +93,8 @@ struct settings_service {
 };
 
 struct settings {
-        struct settings_list listen, tls_listen, metrics, daemons;
+        struct settings_list listen, tls_listen, metrics, daemons, routers;
+        char routers_listen[SETTINGS_WORD], routers_secret[SETTINGS_PATH];
         char certificate[SETTINGS_PATH], certificate_key[SETTINGS_PATH], log[SETTINGS_PATH], health[SETTINGS_PATH];
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
         char replica_ca[SETTINGS_PATH], replica_certificate[SETTINGS_PATH], replica_certificate_key[SETTINGS_PATH];

@@ -67,5 +67,13 @@ row() { jq -r --arg n "$1" --arg f "$2" '.measured[] | select(.name == $n)[$f]' 
         one_line_and_2 'what is to be measured: --modes'
         run on "$sublet" bench --modes --only turn_loss,speed
         one_line_and_2 'there is no such figure'
+        for file in /dev/full "$machine" /nonexistent/facts; do # before the daemon is looked for, so before anything
+                run -1 on "$sublet" bench --modes -o "$file"
+                [ "${#lines[@]}" = 1 ] && [[ $output == "sublet: $file: "* ]]
+        done
+        [ -c /dev/full ] # was not replaced by a table
+        echo kept > "$machine/facts"
+        run -1 on "$sublet" bench --modes -o "$machine/facts"
+        [ "$(cat "$machine/facts")" = kept ] && [ ! -e "$machine/facts.new" ]
         "$sublet" bench --help | grep -q '^  turn_loss: ' # where that line leads
 }

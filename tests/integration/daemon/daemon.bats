@@ -44,8 +44,8 @@ happened() {
 @test "what does not fit is refused before the command starts, with what is free" {
         daemon_start
         lodger one --mem 40G --share 60 -- sleep 60
-        refused '24 GiB are free' --mem 25G
-        refused '40% is promised to nobody' --mem 1G --share 41
+        refused 'at most 24 GiB are free there: one has 40 GiB;' --mem 25G
+        refused 'at most 40% is promised to nobody: one has 60%;' --mem 1G --share 41
         refused "there is a tenant 'one' already" --mem 1G --name one
         refused 'is more than device 0 has' --mem 65G
         refused "mode 'magic' is not offered" --mem 1G --mode magic
@@ -311,6 +311,8 @@ END
         [ "$(as_user 4001 "$sublet" ps -q)" = of-4001 ]
         run as_user 4001 "$sublet" set of-4002 mem=2G
         [ "$status" -eq 1 ] && [[ $output == *"another user's"* ]]
+        run as_user 4001 "$sublet" run --mem 64G -- true # whose names a message does not have either
+        [[ $output == *"are free there: of-4001 has 1 GiB, others the rest;"* ]]
         run as_user 4001 "$sublet" end of-4002
         [ "$status" -eq 1 ]
         run ! grep -q of-4002 <(as_user 4001 curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics)

@@ -46,7 +46,7 @@ refused_1() {
         export SUBLET_DIR=$BATS_TEST_TMPDIR
         for order in "ps x" "ps --nonsense" "set" "set a" "set a b" "set a share" "set a share=" "set a share=101" \
                 "set a share=0" "set a share=12.55" "set a cap=-3" "set a mem=0" "set a mem=8X" "set a mem=1=" "set a mem=x=8G" \
-                "set a class=fast" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage a b" \
+                "set a class=fast" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage --by colour" "usage a b" \
                 "usage --since 2026-02-31" "events --since 1.2.3" "events a b" "trace --for 61s" "trace --for 10ms" \
                 "trace --for long" "trace x" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
                 # shellcheck disable=SC2086
@@ -181,6 +181,33 @@ refused_1() {
         "$sublet" usage --json nobody | jq -e 'length == 0'
 }
 
+@test "usage is summed by what a tenant was labelled with, by user, and up to a time" {
+        daemon_start
+        lodger one --mem 8G --label team=video --label stage=test -- "$load_program" -t 1 deep
+        "$sublet" inspect one | grep -q '^labels  *team=video, stage=test$'
+        "$sublet" ps --json | jq -e '.[0].labels == {"team": "video", "stage": "test"}'
+        curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://sublet/metrics |
+                grep -q '^sublet_tenant_label_info{tenant="one",label="team",value="video"} 1$'
+        lodger two --mem 8G --label team=search -- "$load_program" -t 1 deep
+        daemon_end KILL # labels and usage are the next daemon's, too
+        daemon_start
+        wait_for eval '"$sublet" usage --by label:team --json | jq -e "all(.gpu_seconds > 0.1) and length == 2"'
+        run -0 "$sublet" usage --by label:team
+        lines_have '^TEAM +TENANTS +DEVICE +GPU-SECONDS '
+        lines_have '^search +1 +0 '
+        lines_have '^video +1 +0 '
+        run -0 "$sublet" usage --by user
+        lines_have "^$(id -un) +2 +0 "
+        run -0 "$sublet" usage --by label:stage --csv --price 2.50
+        lines_have '^label:stage,tenants,device,uuid,.*,price$'
+        lines_have '^"test",1,0,GPU-'
+        "$sublet" usage --until 1h --json | jq -e 'length == 0'
+        run on "$sublet" run --mem 1G --label team=a --label team=b -- true
+        one_line_and_2 'has a value already'
+        run "$sublet" usage --since 1h --until 2h
+        one_line_and_2 'until is not after'
+}
+
 @test "events are listed, and followed as they happen" {
         local follower
         daemon_start
@@ -189,8 +216,10 @@ refused_1() {
         run -0 "$sublet" events
         lines_have '^[0-9-]{10} [0-9:]{8}  INFO +one: TENANT_STARTED: '
         "$sublet" events --json | jq -e 'select(.name == "TENANT_STARTED") | .tenant == "one"'
-        "$sublet" events -f --json > "$machine/followed" 3>&- &
+        "$sublet" events -f --since 1h --json > "$machine/followed" 3>&- &
         follower=$!
+        wait_for grep -q '"one"' "$machine/followed" # what was comes first, so from here on it follows
+        ! grep -q '"two"' "$machine/followed"
         lodger two --mem 8G -- sleep 60
         wait_for grep -q '"two"' "$machine/followed"
         "$sublet" end one

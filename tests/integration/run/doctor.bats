@@ -59,6 +59,14 @@ teardown() {
         echo "$output"
         [ "$status" -eq 1 ]
         [[ $output == *610.1* ]]
+        [[ $output == *'of its branch nothing was read'* ]]
+        machine_end
+        machine_start --driver 580.94.02
+        run on "$sublet" doctor
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == *"'580.94.02'"*'of branch 580 were read: 580.65.06 to 580.82.09'* ]]
+        [[ $output == *'or add this one: HACKING.md'* ]]
 }
 
 @test "doctor --json parses" {

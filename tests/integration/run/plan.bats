@@ -63,6 +63,13 @@ golden() { # NAME EXIT-CODE
         [ "$("$sublet" plan --models --json | jq -r '.[] | select(.name == "T4") | "\(.memory_bytes / 1048576) \(.has_mig)"')" = "15360 false" ]
 }
 
+@test "a file that is not there is bad use, of plan and of route" {
+        run "$sublet" plan "$BATS_TEST_TMPDIR/none.yaml"
+        one_line_and_2 'none.yaml: No such file'
+        run -2 "$sublet" route "$BATS_TEST_TMPDIR/none.yaml"
+        [[ ${#lines[@]} -eq 1 && $output == *"none.yaml: No such file"* ]]
+}
+
 @test "memory that is wanted is said with who is there" {
         printf 'services:\n- {name: a, memory: 60G, load: 10%%, count: 3}\n' > "$BATS_TEST_TMPDIR/a.yaml"
         run "$sublet" plan --gpus H200 "$BATS_TEST_TMPDIR/a.yaml"

@@ -32,6 +32,19 @@ teardown() {
         [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
 }
 
+@test "a device may be named by its UUID or its PCI address, as nvidia-smi lists them" {
+        local name
+        # the simulated ones
+        for name in "GPU-7375626c-6574-4073-806d-000000000001" 0000:02:00.0 02:00.0 00000000:02:00.0; do
+                tenant --gpu "$name" --mem 1G -- "$families" start
+                [ "$(field device)" -eq 1 ]
+        done
+        for name in GPU-7375626c 0000:09:00.0 GPU-; do
+                run tenant --gpu "$name" -- true
+                one_line_and_2 "$name' is "
+        done
+}
+
 @test "with --gpu 1 a program sees one device, and no second" {
         tenant --gpu 1 --mem 2G -- env CUDA_VISIBLE_DEVICES=0 "$families" start
         run tenant --gpu 1 --mem 2G -- env CUDA_VISIBLE_DEVICES=1 "$families" start

@@ -114,6 +114,24 @@ static void all_known_releases_fit_into_a_next_step(void **state)
         assert_string_equal(little, "525.53 to 525.1");
 }
 
+static void an_unknown_release_is_told_what_was_read_of_its_branch(void **state)
+{
+        struct findings near = { 0 }, new = { 0 }, none = { 0 };
+
+        (void)state;
+        findings_judge_release(&near, "580.90.01");
+        assert_int_equal(only(&near)->status, FINDING_MISSING);
+        assert_non_null(strstr(only(&near)->text, "of branch 580 were read: 580.65.06 to 580.82.09, 580.95.05 to "));
+        assert_null(strstr(only(&near)->text, "575"));
+        assert_non_null(strstr(only(&near)->next, "595.45.04"));
+        assert_non_null(strstr(only(&near)->next, "; or add this one: HACKING.md"));
+        findings_judge_release(&new, "999.10");
+        assert_non_null(strstr(only(&new)->text, "'999.10'"));
+        assert_non_null(strstr(only(&new)->text, "of its branch nothing was read"));
+        findings_judge_release(&none, "unreadable");
+        assert_non_null(strstr(only(&none)->text, "of its branch nothing was read"));
+}
+
 static void findings_beyond_the_limit_are_dropped(void **state)
 {
         static struct findings findings;
@@ -177,6 +195,7 @@ int main(void)
                 cmocka_unit_test(tests_built_into_uvm_are_a_limit),
                 cmocka_unit_test(nodes_that_tenants_do_not_need_are_named),
                 cmocka_unit_test(all_known_releases_fit_into_a_next_step),
+                cmocka_unit_test(an_unknown_release_is_told_what_was_read_of_its_branch),
                 cmocka_unit_test(findings_beyond_the_limit_are_dropped),
                 cmocka_unit_test(the_text_ends_with_the_verdict),
                 cmocka_unit_test(json_says_the_same),

@@ -16,6 +16,10 @@ static struct lease machine(void)
 
         lease.devices[0].total = 80 * GIB;
         lease.devices[1].total = 24 * GIB;
+        (void)strcpy(lease.devices[0].uuid, "GPU-7375626c-6574-4073-806d-000000000000");
+        (void)strcpy(lease.devices[1].uuid, "GPU-7375626d-6574-4073-806d-000000000000");
+        (void)strcpy(lease.devices[0].bus_id, "00000000:18:00.0");
+        (void)strcpy(lease.devices[1].bus_id, "00000001:AF:00.0");
         return lease;
 }
 
@@ -62,6 +66,45 @@ static void a_percentage_is_of_the_device(void **state)
         assert_int_equal(lease.devices[0].quota.size, 20 * GIB);
         assert_int_equal(lease.devices[1].quota.size, 6 * GIB);
         assert_int_equal(apply((struct grant){ .memory = "101%" }, &lease, &err), -ERANGE);
+}
+
+static void a_device_is_named_by_its_uuid_or_its_pci_address(void **state)
+{
+        static const struct {
+                const char *gpus;
+                int device; /* -1: refused */
+        } names[] = {
+                { "GPU-7375626d-6574-4073-806d-000000000000", 1 },
+                { "gpu-7375626c", 0 },
+                { "00000000:18:00.0", 0 },
+                { "0000:18:00.0", 0 },
+                { "18:00.0", 0 },
+                { "00000001:af:00.0", 1 },
+                { "af:00.0", -1 }, /* of domain 0 */
+                { "0000:af:00.0", -1 },
+                { "0001:af:00.0", 1 },
+                { "GPU-737562", -1 }, /* of both */
+                { "GPU-", -1 },
+                { "GPU-x", -1 },
+                { "8:00.0", -1 },
+                { "", -1 },
+                { "000000000:18:00.0", -1 },
+        };
+        struct lease lease;
+        struct err err;
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                int r = apply((struct grant){ .gpus = names[i].gpus }, &lease, &err);
+
+                assert_int_equal(r, names[i].device < 0 ? -EINVAL : 0);
+                if (r == 0)
+                        assert_true(lease.devices[names[i].device].is_granted &&
+                                    !lease.devices[1 - names[i].device].is_granted);
+        }
+        assert_int_equal(apply((struct grant){ .memory = "8G,1:AF:00.0=1G" }, &lease, &err), -EINVAL);
+        assert_int_equal(apply((struct grant){ .memory = "8G,GPU-7375626d=1G" }, &lease, &err), 0);
+        assert_int_equal(lease.devices[1].quota.size, GIB);
 }
 
 static void a_device_may_have_a_size_of_its_own(void **state)
@@ -183,6 +226,7 @@ int main(void)
                 cmocka_unit_test(without_options_the_whole_machine_is_granted),
                 cmocka_unit_test(a_size_holds_for_every_device),
                 cmocka_unit_test(a_percentage_is_of_the_device),
+                cmocka_unit_test(a_device_is_named_by_its_uuid_or_its_pci_address),
                 cmocka_unit_test(a_device_may_have_a_size_of_its_own),
                 cmocka_unit_test(only_named_devices_are_granted),
                 cmocka_unit_test(more_than_a_device_has_is_refused_and_the_device_named),

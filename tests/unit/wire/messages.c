@@ -237,6 +237,10 @@ static void a_field_out_of_range_is_named(void **state)
                 { "cap", json_integer(1001) },
                 { "class", json_string("royal") },
                 { "plane", json_string("astral") },
+                { "labels", json_string("team") },
+                { "labels", json_string("team=a,team=b") },
+                { "labels", json_string("team=a,") },
+                { "labels", json_string("te\"am=a") },
                 { "audit_ms", json_integer(-5) },
         };
 
@@ -267,6 +271,7 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
                                      .share = 1,
                                      .cap = 2,
                                      .class = TURNS_BATCH,
+                                     .labels = "team=video,cost/centre=12",
                                      .enforcement = ENFORCEMENT_ATTACHED,
                                      .directory = "/run/sublet-leases/a" },
                              is;
@@ -286,6 +291,7 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
         assert_true(json_equal(body, again));
         json_decref(again);
         assert_int_equal(message_lease_apply(&is, &other), 0);
+        assert_string_equal(is.labels, was.labels);
         assert_string_equal(other.tenant, "a");
         assert_false(other.devices[0].is_granted);
         assert_true(other.devices[1].is_granted);

@@ -61,7 +61,9 @@ static double sum_of(struct daemon *daemon, const char *field, const char *tenan
         double sum = 0;
         size_t i;
 
-        assert_int_equal(store_usage_list(daemon->store, 0, tenant, owner, array), 0);
+        assert_int_equal(
+                store_usage_list(daemon->store, &(struct store_usage_query){ .tenant = tenant, .owner = owner }, array),
+                0);
         json_array_foreach (array, i, row)
                 sum += json_number_value(json_object_get(row, field));
         json_decref(array);
@@ -161,9 +163,81 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 180, 1e-6);
         assert_float_equal(sum_of(daemon, "peak_bytes", NULL, -1), 179, 1e-6);
         /* The second of the hours alone: a minute's bucket would be found by this, an hour's is not. */
-        assert_int_equal(store_usage_list(daemon->store, now - 3 * day + 3660 * NSEC_PER_SEC, NULL, -1, array), 0);
+        assert_int_equal(store_usage_list(daemon->store,
+                                          &(struct store_usage_query){ .since = now - 3 * day + 3660 * NSEC_PER_SEC,
+                                                                       .owner = -1 },
+                                          array),
+                         0);
         assert_float_equal(json_number_value(json_object_get(json_array_get(array, 0), "gpu_seconds")), 90, 1e-6);
         json_decref(array);
+}
+
+/* The GPU-seconds of a span by something, of one value. */
+static double part_of(struct daemon *daemon, struct store_usage_query query, const char *value)
+{
+        json_t *array = json_array(), *row;
+        double sum = 0;
+        size_t i;
+
+        query.owner = -1;
+        assert_int_equal(store_usage_list(daemon->store, &query, array), 0);
+        json_array_foreach (array, i, row)
+                if (!strcmp(message_text(row, "value", "-"), value))
+                        sum += json_number_value(json_object_get(row, "gpu_seconds"));
+        json_decref(array);
+        return sum;
+}
+
+static void usage_is_summed_by_user_namespace_and_label(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 10, 0), *b = fake_tenant_put(daemon, "b", 1, 10, 0),
+                      *c = fake_tenant_put(daemon, "c", 2, 10, 0);
+
+        (void)strcpy(a->lease.labels, "team=video,a.b/c=x");
+        (void)strcpy(b->lease.labels, "team=search");
+        (void)strcpy(c->lease.labels, "team=video");
+        (void)strcpy(c->lease.container.id, "id");
+        (void)strcpy(c->lease.container.namespace, "prod");
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                assert_int_equal(store_tenant_new(daemon->store, &t->lease, t->since, &t->lease.id), 0);
+                usage_start(daemon, t);
+        }
+        a->control->devices[0].used = 1 * NSEC_PER_SEC;
+        b->control->devices[0].used = 2 * NSEC_PER_SEC;
+        c->control->devices[0].used = 4 * NSEC_PER_SEC;
+        usage_count(daemon);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "user" }, "1"), 3, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "user" }, "2"), 4, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "namespace" }, "prod"), 4, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "namespace" }, "-"), 3, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "label:team" }, "video"), 5, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "label:team" }, "search"), 2, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "label:a.b/c" }, "x"), 1, 1e-9);
+        assert_float_equal(part_of(daemon, (struct store_usage_query){ .by = "label:none" }, "-"), 7, 1e-9);
+        assert_false(store_usage_by_is_good("label:"));
+        assert_false(store_usage_by_is_good("label:a\"b"));
+        assert_false(store_usage_by_is_good("color"));
+}
+
+static void spans_that_touch_count_every_second_once(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
+        nsec now = clock_realtime() / NSEC_PER_SEC / 60 * 60 * NSEC_PER_SEC, minute = 60 * NSEC_PER_SEC;
+        nsec middle = now - 5 * minute + 30 * NSEC_PER_SEC; /* of a minute */
+        double before, after;
+
+        for (int i = 0; i < 10; i++) {
+                struct store_usage usage = { .tenant = tenant->lease.id, .uuid = "GPU-a", .gpu = NSEC_PER_SEC };
+
+                usage.at = now - i * minute;
+                assert_int_equal(store_usage_add(daemon->store, &usage), 0);
+        }
+        before = part_of(daemon, (struct store_usage_query){ .by = "user", .until = middle }, "1");
+        after = part_of(daemon, (struct store_usage_query){ .by = "user", .since = middle }, "1");
+        assert_float_equal(before, 4, 1e-9);
+        assert_float_equal(after, 6, 1e-9);
 }
 
 static void count_living(void *context, const struct message_lease *lease, pid_t shim, nsec since)
@@ -269,6 +343,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         const struct CMUnitTest tests[] = {
+                TEST(usage_is_summed_by_user_namespace_and_label),
+                TEST(spans_that_touch_count_every_second_once),
                 TEST(gpu_time_is_counted_once_however_often_somebody_looks),
                 TEST(a_daemon_that_comes_after_counts_on_from_the_control_block),
                 TEST(memory_counts_over_time),
