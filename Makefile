@@ -10,7 +10,7 @@
 #   make bench-gate   what supervision costs, native and supervised side by side
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
-#   make docs         the documents as HTML, in build/site
+#   make docs         the documents as HTML, with pictures from the simulator, in build/site
 #   make lint         format, house rules, figures, shell, spelling
 #   make install      PREFIX=/usr/local     [DESTDIR=...]; make uninstall takes it away again
 #   make deb          Debian packages, in packages/; make tarball for other distributions
@@ -56,7 +56,8 @@ bench-route: all
 lint: all
 	@tools/lint $(BUILD)
 
-docs:
+docs: all
+	@tools/pictures $(BUILD) $(BUILD)/site/pictures
 	@tools/site $(BUILD)/site
 
 # A prefix that is named holds, also where the build was configured with another one. What knows it is built again.

@@ -58,3 +58,15 @@ END
         run -2 tools/site
         [ "${#lines[@]}" -eq 1 ]
 }
+
+@test "pictures are what top and plan print on a simulated machine" {
+        build=${SUBLET_BUILD:-$BATS_TEST_DIRNAME/../../../build}
+        "$BATS_TEST_DIRNAME/../../../tools/pictures" --no-page "$build" "$BATS_TEST_TMPDIR/pictures" 3>&-
+        cd "$BATS_TEST_TMPDIR/pictures"
+        cat top.svg plan.svg
+        for picture in top plan; do
+                /usr/bin/python3 -c 'import sys, xml.etree.ElementTree as x; x.parse(sys.argv[1])' "$picture.svg"
+        done
+        for name in chat embed train; do grep -q ">$name  *0 .*%" top.svg; done
+        grep -q 'GPU 0  H200' plan.svg
+}
