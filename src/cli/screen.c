@@ -156,8 +156,8 @@ static void draw_device(const struct overview_device *device, struct frame *fram
         frame_text(frame, row, column + bar + GAP, frame->n_columns, STYLE_PLAIN, text);
 }
 
-static void put(struct frame *frame, const struct columns *columns, int y, enum column column, enum style style,
-                const char *text)
+static void put_left(struct frame *frame, const struct columns *columns, int y, enum column column, enum style style,
+                     const char *text)
 {
         frame_text(frame, y, columns->at[column], columns->width[column], style, text);
 }
@@ -172,15 +172,15 @@ static void put_right(struct frame *frame, const struct columns *columns, int y,
 
 static void draw_heading(const struct columns *columns, struct frame *frame, int row)
 {
-        put(frame, columns, row, TENANT, STYLE_HEADING, "TENANT");
+        put_left(frame, columns, row, TENANT, STYLE_HEADING, "TENANT");
         put_right(frame, columns, row, DEVICE, STYLE_HEADING, "DEV");
-        put(frame, columns, row, BAR, STYLE_HEADING, "GPU TIME");
+        put_left(frame, columns, row, BAR, STYLE_HEADING, "GPU TIME");
         put_right(frame, columns, row, GRANTED, STYLE_HEADING, "NOW");
         put_right(frame, columns, row, SHARE, STYLE_HEADING, "SHARE");
         put_right(frame, columns, row, MEMORY, STYLE_HEADING, "MEMORY");
         put_right(frame, columns, row, REFUSED, STYLE_HEADING, "REFUSED");
-        put(frame, columns, row, WAITS, STYLE_HEADING, "WAIT");
-        put(frame, columns, row, SPARK, STYLE_HEADING, "LAST MINUTE");
+        put_left(frame, columns, row, WAITS, STYLE_HEADING, "WAIT");
+        put_left(frame, columns, row, SPARK, STYLE_HEADING, "LAST MINUTE");
         frame_paint(frame, row, STYLE_HEADING);
 }
 
@@ -189,7 +189,7 @@ static void draw_row(const struct overview_row *row, const struct columns *colum
 {
         char text[64], held[BYTES_TEXT], quota[BYTES_TEXT];
 
-        put(frame, columns, y, TENANT, is_chosen ? STYLE_CHOSEN : STYLE_PLAIN, row->tenant);
+        put_left(frame, columns, y, TENANT, is_chosen ? STYLE_CHOSEN : STYLE_PLAIN, row->tenant);
         (void)snprintf(text, sizeof(text), "%u", row->device);
         put_right(frame, columns, y, DEVICE, STYLE_PLAIN, text);
         if (columns->width[BAR])
@@ -203,7 +203,7 @@ static void draw_row(const struct overview_row *row, const struct columns *colum
         put_right(frame, columns, y, MEMORY, memory_style(row->held, row->quota), text);
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)row->n_refused);
         put_right(frame, columns, y, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
-        put(frame, columns, y, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
+        put_left(frame, columns, y, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
         frame_spark(frame, y, columns->at[SPARK], columns->width[SPARK], row->minute, OVERVIEW_MINUTE);
 }
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
         GET_NAME = 0x20800110, /* flags@0 (1: wide) name[64 or 128 bytes]@4 */
@@ -81,6 +82,50 @@ static void ask_nvml(const struct nvml_calls *nvml, struct gpu_device *device)
                 device->sms = (int)(cores / cores_per_sm(major, minor));
 }
 
+/* NVML is asked for each pair; a switch between them counts, as every device behind it reaches every other. */
+static void ask_links(const struct nvml_calls *nvml, struct gpu_device *devices, size_t n)
+{
+        nvmlDevice_t handles[GPU_DEVICES_MAX];
+        nvmlGpuP2PStatus_t status;
+
+        for (size_t i = 0; i < n; i++) {
+                if (nvml->DeviceGetHandleByUUID(devices[i].uuid, &handles[i]) != NVML_SUCCESS)
+                        handles[i] = NULL;
+                for (size_t k = 0; k < i; k++) {
+                        if (!handles[i] || !handles[k] ||
+                            nvml->DeviceGetP2PStatus(handles[i], handles[k], NVML_P2P_CAPS_INDEX_NVLINK, &status) !=
+                                    NVML_SUCCESS ||
+                            status != NVML_P2P_STATUS_OK)
+                                continue;
+                        devices[i].nvlink |= UINT32_C(1) << k;
+                        devices[k].nvlink |= UINT32_C(1) << i;
+                }
+        }
+}
+
+/* Linux's node of a PCI slot; -1: it has none, or there is no such slot (the simulator). */
+static int numa_of(const char *bus_id)
+{
+        char path[96], bus[32];
+        int node = -1;
+        FILE *file;
+
+        if (sscanf(bus_id, "%31[0-9a-fA-F:.]", bus) != 1)
+                return -1;
+        for (size_t i = 0; bus[i]; i++)
+                bus[i] = (char)(bus[i] >= 'A' && bus[i] <= 'F' ? bus[i] - 'A' + 'a' : bus[i]);
+        /* NVIDIA writes the domain with eight digits, the kernel with four. */
+        (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node",
+                       strspn(bus, "0123456789abcdef") == 8 ? bus + 4 : bus);
+        file = fopen(path, "re");
+        if (!file)
+                return -1;
+        if (fscanf(file, "%d", &node) != 1)
+                node = -1;
+        (void)fclose(file);
+        return node;
+}
+
 static int devices_of(const struct gpu_backend *backend, struct rm_device devices[static RM_DEVICES_MAX], size_t *ret_n)
 {
         struct gpu_client client;
@@ -100,6 +145,7 @@ static int find_one(const struct gpu_backend *backend, const struct rm_device *i
         int r;
 
         (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
+        device.numa = numa_of(device.bus_id);
         r = ask_driver(backend, info, &device);
         if (r < 0 && r != -ENODEV)
                 return r;
@@ -128,6 +174,7 @@ int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU
         if (nvml_open(&nvml) == 0) {
                 for (size_t i = 0; i < n; i++)
                         ask_nvml(&nvml, &ret[i]);
+                ask_links(&nvml, ret, n);
                 nvml_close(&nvml);
         }
         *ret_n = (unsigned int)n;

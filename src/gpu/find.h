@@ -21,11 +21,13 @@ struct gpu_device {
         char bus_id[32];    /* "00000000:18:00.0" */
         uint32_t minor;     /* N of /dev/nvidiaN */
         bytes total;
-        bool has_nvml; /* NVML was asked for what follows */
-        bool can_mig;  /* it has a MIG mode */
-        bool has_mig;  /* MIG mode is on */
-        bool is_lost;  /* fell off the bus */
-        int sms;       /* multiprocessors; -1: unknown */
+        bool has_nvml;   /* NVML was asked for what follows */
+        bool can_mig;    /* it has a MIG mode */
+        bool has_mig;    /* MIG mode is on */
+        bool is_lost;    /* fell off the bus */
+        int sms;         /* multiprocessors; -1: unknown */
+        int numa;        /* the NUMA node of its slot, as the kernel says; -1: unknown */
+        uint32_t nvlink; /* bit i: NVLink joins it with device i, says NVML; 0 without NVML */
 };
 
 /* *ret_n devices. 0; -ENODEV; -errno. */

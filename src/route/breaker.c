@@ -87,8 +87,10 @@ static bool trip(struct pool *pool, int replica, bool is_out, nsec now)
         if (is_out)
                 atomic_store(&r->is_out, 1);
         was_tripped = atomic_exchange(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC) != 0;
-        if (was_tripped && (was_out || !is_out))
+        if (was_tripped && (was_out || !is_out) && !r->is_hearsay)
                 return false;
+        atomic_store(&r->is_hearsay, 0);
+        atomic_fetch_add(&r->trips, 1);
         grant(pool, replica); /* of one that answers errors, too: the rest of them will come */
         atomic_fetch_add(&pool->serial, 1);
         return true;
@@ -115,6 +117,7 @@ static void clear(struct pool *pool, int replica)
         if (!atomic_load_explicit(&r->tripped, memory_order_relaxed))
                 return;
         atomic_store(&r->is_out, 0);
+        atomic_store(&r->is_hearsay, 0);
         if (atomic_exchange(&r->tripped, 0))
                 atomic_fetch_add(&pool->serial, 1);
 }
@@ -136,7 +139,7 @@ bool pool_answered(struct pool *pool, int replica, enum answer answer, nsec now)
 void pool_busy(struct pool *pool, int replica, nsec span, nsec now)
 {
         struct pool_replica *r = &pool->replicas[replica];
-        int64_t n = pool_load(pool, replica, POOL_INFLIGHT) - 1;
+        int64_t n = pool_load(pool, replica, POOL_INFLIGHT) + pool_elsewhere(pool, replica, HEARD_INFLIGHT, now) - 1;
 
         atomic_store(&r->busy_room, n > 0 ? (uint32_t)n : 0);
         atomic_store(&r->busy_until, now + span);
@@ -151,11 +154,23 @@ void pool_told(struct pool *pool, int replica, enum pick_state state)
 
                 atomic_store(&r->failures, r->tripped && most ? most - 1 : 0);
                 atomic_store(&r->is_out, 0);
+                atomic_store(&r->is_hearsay, 0);
                 atomic_store(&r->tripped, 0);
         }
         if (state == PICK_DOWN && r->slot_state == POOL_USED && r->state != PICK_DOWN)
                 grant(pool, replica);
         atomic_store(&r->state, state);
+}
+
+void pool_hear_trip(struct pool *pool, int replica, nsec now)
+{
+        struct pool_replica *r = &pool->replicas[replica];
+
+        if (r->slot_state != POOL_USED || r->state != PICK_UP || r->tripped || !pool->settings.breaker_failures)
+                return;
+        atomic_store(&r->is_hearsay, 1);
+        atomic_store(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC);
+        atomic_fetch_add(&pool->serial, 1);
 }
 
 enum pick_state pool_state(const struct pool *pool, int replica, nsec now)

@@ -77,7 +77,8 @@ static int find_free(struct pool *pool)
                         memset(&r->rate, 0, sizeof(r->rate));
                         memset(r->patience, 0, sizeof(r->patience));
                         r->failures = r->is_out = 0;
-                        r->tripped = r->busy_until = 0;
+                        r->tripped = r->busy_until = r->heard_until = 0;
+                        r->trips = r->is_hearsay = 0;
                         r->sent = r->failed = r->matched = r->prompted = 0;
                         return i;
                 }
@@ -260,24 +261,28 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
                      const struct rate_peers *peers, nsec now, struct pick_replica *ret)
 {
         const struct pool_replica *r = &pool->replicas[i];
+        uint32_t load[HEARD_PREFILL + 1];
         int own = q->wanted == i;
         uint64_t matched = prefix_bytes(blocks) / PICK_BYTES_PER_TOKEN;
         struct rate_view view;
 
+        for (int what = HEARD_INFLIGHT; what <= HEARD_PREFILL; what++)
+                load[what] = clamp(r->load[what] + pool_elsewhere(pool, i, (enum heard_what)what, now));
         rate_look(&r->rate, peers, now, &view);
         *ret = (struct pick_replica){
                 .rate = view.per_second,
-                .backlog = view.backlog + clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
+                .backlog = view.backlog + (double)pool_elsewhere(pool, i, HEARD_BACKLOG, now) +
+                           clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
                 .overdue = r->load[POOL_PREFILL] > 0 ? view.overdue : 0,
                 .slot = rate_slot(&r->rate, clamp(r->load[POOL_WANTED] - own)),
                 .wake = r->wake_ms / 1e3,
                 .matched = matched < q->tokens ? (uint32_t)matched : q->tokens,
-                .inflight = clamp(r->load[POOL_INFLIGHT]),
-                .waiting = larger(clamp(r->load[POOL_UNANSWERED]), r->waiting),
+                .inflight = load[HEARD_INFLIGHT],
+                .waiting = larger(load[HEARD_UNANSWERED], r->waiting),
                 .queued = r->waiting,
                 .capacity = q->is_retry ? 0 : r->capacity,
-                .held = clamp(r->load[POOL_CONTEXT]),
-                .prefill = clamp(r->load[POOL_PREFILL]),
+                .held = load[HEARD_CONTEXT],
+                .prefill = load[HEARD_PREFILL],
                 .kv_permille = r->kv_permille,
                 .kv_total = r->kv_tokens,
                 .state = (uint8_t)pool_state(pool, i, now),
@@ -352,7 +357,8 @@ bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_r
                                                               now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC)))
                 return false;
         pool_count(pool, worker, replica, POOL_INFLIGHT, 1);
-        if (is_retry || r->load[POOL_INFLIGHT] <= (int64_t)capacity)
+        if (is_retry ||
+            r->load[POOL_INFLIGHT] + pool_elsewhere(pool, replica, HEARD_INFLIGHT, now) <= (int64_t)capacity)
                 return true;
         pool_count(pool, worker, replica, POOL_INFLIGHT, -1);
         return false;

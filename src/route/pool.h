@@ -13,7 +13,9 @@
  */
 #pragma once
 
+#include "route/allowance.h"
 #include "route/answer.h"
+#include "route/heard.h"
 #include "route/index.h"
 #include "route/patience.h"
 #include "route/pick.h"
@@ -33,6 +35,8 @@ enum {
         POOL_BUCKETS = 14,
         POOL_ANY = 0, /* a request that names no model */
         POOL_EXPECTED = 128,
+        POOL_ROUTERS = 16, /* others */
+        POOL_KEYS = 1024,  /* twice what the router has at once, and more: renamed ones keep their slot */
 };
 
 enum pool_load {
@@ -83,7 +87,11 @@ struct pool_replica {
         _Atomic int64_t load[POOL_LOADS];
         _Atomic uint64_t sent, failed, matched, prompted; /* requests; tokens */
         struct rate rate;
-        struct patience patience[2]; /* of answers in one piece, of streams */
+        struct patience patience[2];     /* of answers in one piece, of streams */
+        _Atomic uint64_t heard[HEARD_N]; /* of the other routers, in sum ... */
+        _Atomic int64_t heard_until;     /* ... until then */
+        _Atomic uint32_t trips;          /* how often it was put out here */
+        _Atomic uint32_t is_hearsay;     /* it is tripped because another router put it out */
 };
 
 struct pool_histogram {
@@ -129,6 +137,9 @@ struct pool {
         struct pool_settings settings;
         struct pool_replica replicas[POOL_REPLICAS];
         _Atomic int64_t n_held;
+        _Atomic uint32_t n_routers; /* others that are heard ... */
+        _Atomic int64_t routers_until;
+        struct allowance keys[POOL_KEYS];
         _Atomic int64_t rows[POOL_WORKERS][POOL_REPLICAS + 1][POOL_LOADS];
         struct index *index;
 };
@@ -158,6 +169,13 @@ uint64_t pool_model_hash(const char *model, size_t size); /* never 0 */
 void pool_count(struct pool *pool, unsigned int worker, int replica, enum pool_load what, int64_t by);
 int64_t pool_load(const struct pool *pool, int replica, enum pool_load what);
 void pool_worker_new(struct pool *pool, unsigned int worker); /* the former worker of this number has ended */
+
+/* ---- elsewhere.c: other routers before the same replicas ---- */
+
+void pool_say(const struct pool *pool, int replica, nsec now, struct heard *ret);    /* what is here */
+void pool_hear(struct pool *pool, int replica, const struct heard *sum, nsec until); /* what is elsewhere */
+uint32_t pool_routers(const struct pool *pool, nsec now);                            /* how many others are heard */
+int64_t pool_elsewhere(const struct pool *pool, int replica, enum heard_what what, nsec now);
 
 /* ---- deciding ---- */
 
@@ -190,6 +208,13 @@ bool pool_answered(struct pool *pool, int replica, enum answer answer, nsec now)
 void pool_busy(struct pool *pool, int replica, nsec span, nsec now);
 
 void pool_told(struct pool *pool, int replica, enum pick_state state); /* by the agent */
+
+/*
+ * Another router put it out. It is out here too until it is told to be up, as after failures here, but what it has in
+ * hand stays, and it does not count as put out here (trips): the news goes one way. Nothing if it is not up, or the
+ * breaker is off.
+ */
+void pool_hear_trip(struct pool *pool, int replica, nsec now);
 
 bool pool_is_out(const struct pool *pool, int replica); /* gone or silent: what it has in hand goes elsewhere */
 

@@ -105,6 +105,28 @@ static struct shown shown(const struct rate *rate, double age)
         return (struct shown){ faded(&rate->recent, age, RECENT_AGE), faded(&rate->long_run, age, LONG_AGE) };
 }
 
+static bool is_heard(const struct rate *rate, nsec now)
+{
+        return now < atomic_load_explicit(&rate->heard_until, memory_order_relaxed);
+}
+
+static struct evidence add(struct evidence a, struct evidence b)
+{
+        return (struct evidence){ a.work + b.work, a.time + b.time };
+}
+
+/* With what it showed to other routers. */
+static struct shown shown_to_all(const struct rate *rate, nsec now)
+{
+        struct shown own = shown(rate, age_of(rate, now));
+
+        if (is_heard(rate, now)) {
+                own.recent = add(own.recent, evidence_of(&rate->heard[0]));
+                own.long_run = add(own.long_run, evidence_of(&rate->heard[1]));
+        }
+        return own;
+}
+
 /* What is presumed of a replica like this one. */
 static struct evidence presumed(const struct rate *rate, const struct rate_peers *peers)
 {
@@ -139,6 +161,8 @@ void rate_add(struct rate_peers *peers, const struct rate *rate, nsec now)
         struct evidence e = faded(&rate->long_run, age_of(rate, now), LONG_AGE);
         double whole = UNKNOWN; /* seed of a whole GPU */
 
+        if (is_heard(rate, now))
+                e = add(e, evidence_of(&rate->heard[1]));
         if (has_seed(rate)) {
                 peers->seeded_work += e.work;
                 peers->seeded_time += e.time;
@@ -180,7 +204,7 @@ void rate_look(const struct rate *rate, const struct rate_peers *peers, nsec now
 {
         struct position from = last_position(rate);
         uint64_t sent = atomic_load(&rate->sent);
-        struct shown own = shown(rate, age_of(rate, now));
+        struct shown own = shown_to_all(rate, now);
         double per_second = believed(rate, peers, &own), left = 0;
 
         if (sent > from.work)
@@ -275,6 +299,30 @@ void rate_drop(struct rate *rate, const struct rate_ticket *ticket)
 
         if (atomic_load(&rate->known) < end)
                 (void)atomic_compare_exchange_strong(&rate->sent, &end, ticket->start);
+}
+
+/* In absolute figures: another router may have another seed. */
+void rate_say(const struct rate *rate, nsec now, struct heard *ret)
+{
+        struct shown own = shown(rate, age_of(rate, now));
+        double seed = seed_of(rate);
+
+        ret->value[HEARD_BACKLOG] = (uint64_t)rate_backlog(rate, now);
+        ret->value[HEARD_RECENT_WORK] = (uint64_t)(own.recent.work * seed);
+        ret->value[HEARD_RECENT_NS] = (uint64_t)word_of(own.recent.time);
+        ret->value[HEARD_LONG_WORK] = (uint64_t)(own.long_run.work * seed);
+        ret->value[HEARD_LONG_NS] = (uint64_t)word_of(own.long_run.time);
+}
+
+void rate_hear(struct rate *rate, const struct heard *sum, nsec until)
+{
+        double seed = seed_of(rate);
+
+        for (int i = 0; i < 2; i++) {
+                atomic_store(&rate->heard[i].expected, word_of((double)sum->value[HEARD_RECENT_WORK + 2 * i] / seed));
+                atomic_store(&rate->heard[i].actual, (int64_t)sum->value[HEARD_RECENT_NS + 2 * i]);
+        }
+        atomic_store(&rate->heard_until, until);
 }
 
 void rate_end(struct rate *rate, nsec now)

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "route/heard.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,6 +45,8 @@ struct rate {
         _Atomic int64_t taught_at;     /* the last sample; nsec */
         _Atomic int64_t ended_at;      /* the last end of a request; nsec */
         _Atomic int64_t gap;           /* between ends, fading mean; nsec */
+        struct rate_evidence heard[2]; /* recent and long run of other routers, work at this seed's rate ... */
+        _Atomic int64_t heard_until;   /* ... until then */
 };
 
 /* One try of one request at one replica. Plain value, the caller's; zero is "nothing sent". */
@@ -106,6 +109,13 @@ void rate_look(const struct rate *rate, const struct rate_peers *peers, nsec now
 /* The same without peers. */
 double rate_now(const struct rate *rate); /* as of the last sample */
 double rate_backlog(const struct rate *rate, nsec now);
+
+/*
+ * What other routers before the same replica saw counts like what was seen here. rate_say writes the last five of
+ * heard.def, what was heard left out; rate_hear takes the sum of what the others say, until a time.
+ */
+void rate_say(const struct rate *rate, nsec now, struct heard *ret);
+void rate_hear(struct rate *rate, const struct heard *sum, nsec until);
 
 /* A request ended, in whatever way. */
 void rate_end(struct rate *rate, nsec now);

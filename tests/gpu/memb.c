@@ -2,7 +2,7 @@
 /*
  * memb - what the memory calls and a launch of the CUDA driver API cost. One JSON object per run.
  *
- *      memb [LABEL]
+ *      memb [LABEL [PART]]             a PART-th as many calls
  *
  * Each call is timed alone. Medians are what to compare: a call now and then is disturbed by the
  * machine, and the driver now and then does extra work (a 4 KiB allocation takes a new 2 MiB block
@@ -110,6 +110,7 @@ static void measure_size(const char *name, size_t bytes, size_t n)
 
 int main(int argc, char **argv)
 {
+        size_t part = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, n_launch, n_sync;
         double began = now_usec(), inited, retained, first;
         size_t free_bytes, total;
         CUdevice device;
@@ -118,6 +119,10 @@ int main(int argc, char **argv)
         CUfunction kernel;
         CUdeviceptr at;
 
+        if (part < 1 || part > 100)
+                part = 1;
+        n_launch = N_LAUNCH / part;
+        n_sync = N_SYNC / part;
         MUST(cuInit(0));
         inited = now_usec();
         MUST(cuDeviceGet(&device, 0));
@@ -132,31 +137,31 @@ int main(int argc, char **argv)
                argc > 1 ? argv[1] : "", (inited - began) / 1e3, (retained - inited) / 1e3, (retained - began) / 1e3,
                first - retained, free_bytes >> 20, total >> 20);
 
-        measure_size("4k", 4 << 10, 4000);
-        measure_size("1m", 1 << 20, 2000);
-        measure_size("4m", 4 << 20, 2000);
-        measure_size("256m", 256 << 20, 200);
+        measure_size("4k", 4 << 10, 4000 / part);
+        measure_size("1m", 1 << 20, 2000 / part);
+        measure_size("4m", 4 << 20, 2000 / part);
+        measure_size("256m", 256 << 20, 200 / part);
 
         MUST(cuModuleLoadData(&module, ptx));
         MUST(cuModuleGetFunction(&kernel, module, "sublet_nop"));
         for (int i = 0; i < 100; i++)
                 MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
         MUST(cuCtxSynchronize());
-        for (size_t i = 0; i < N_LAUNCH; i++) {
+        for (size_t i = 0; i < n_launch; i++) {
                 began = now_usec();
                 MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
                 took_alloc[i] = now_usec() - began;
                 if (i % LAUNCH_BATCH == LAUNCH_BATCH - 1)
                         MUST(cuCtxSynchronize());
         }
-        report("launch", took_alloc, N_LAUNCH);
-        for (size_t i = 0; i < N_SYNC; i++) {
+        report("launch", took_alloc, n_launch);
+        for (size_t i = 0; i < n_sync; i++) {
                 began = now_usec();
                 MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
                 MUST(cuStreamSynchronize(NULL));
                 took_alloc[i] = now_usec() - began;
         }
-        report("launch_sync", took_alloc, N_SYNC);
+        report("launch_sync", took_alloc, n_sync);
         began = now_usec();
         for (size_t i = 0; i < 1000; i++)
                 MUST(cuMemGetInfo(&free_bytes, &total));

@@ -8,22 +8,33 @@
 /* Resources of a container. Whole numbers: units of memory (1 GiB unless set otherwise), percent of a device's time. */
 #define NAME_MEMORY "sublet.dev/gpu-mem"
 #define NAME_SHARE "sublet.dev/gpu-share"
-#define NAME_COUNT "sublet.dev/gpu-count" /* of a node only: its number of devices */
+#define NAME_COUNT "sublet.dev/gpu-count" /* of a node: its number of devices; of a pod: ANNOTATION_COUNTS */
 
 /* gpushare's names for the same. All GPU containers of such a pod are on one device. */
 #define NAME_ALIYUN_MEMORY "aliyun.com/gpu-mem"
 #define NAME_ALIYUN_COUNT "aliyun.com/gpu-count"
 
 /*
+ * On a pod: on how many devices each container is, where that is more than one. The webhook writes it and multiplies
+ * NAME_MEMORY and NAME_SHARE of the container, which kubelet counts, for a container that asks for NAME_COUNT. What is
+ * there is divided again: two devices with half of it each. Nobody changes it afterwards.
+ *      {"main":2}
+ */
+#define ANNOTATION_COUNTS "sublet.dev/gpu-counts"
+
+/*
  * On a pod, written by the extender with the binding. The webhook keeps others from writing it.
  *      {"node":"n1","containers":{"main":{"device":0,"uuid":"GPU-...","mem_bytes":8589934592,"share_permille":300}}}
- * share_permille 0: no share was asked for. uuid "": the node does not name it.
+ * share_permille 0: no share was asked for. uuid "": the node does not name it. Of a container on several devices,
+ * amounts are those of each, device and uuid the first's, and all of them are in
+ *      "devices":[{"device":0,"uuid":"GPU-..."},{"device":1,"uuid":"GPU-..."}]
  */
 #define ANNOTATION_ALLOCATION "sublet.dev/allocation"
 
 /*
  * On a node, written by the device plugin: its devices, which may differ in memory.
- *      [{"index":0,"uuid":"GPU-...","mem_bytes":150110994432,"numa":0,"healthy":true}]
+ *      [{"index":0,"uuid":"GPU-...","mem_bytes":150110994432,"numa":0,"nvlink":[1],"healthy":true}]
+ * numa is left out where it is not known. nvlink: indices of the devices that NVLink joins it with.
  * Without it, each of NAME_COUNT devices has an equal part of the node's memory.
  */
 #define ANNOTATION_DEVICES "sublet.dev/devices"

@@ -87,29 +87,6 @@ static int ask_devices(struct dra *dra, struct err *err)
 
 /* ---- the slice ---- */
 
-/* A Linux kernel's node of a device, or -1. */
-static int numa_of(const char *bus_id)
-{
-        char path[PATH], bus[32];
-        int node = -1;
-        FILE *file;
-
-        if (sscanf(bus_id, "%31[0-9a-fA-F:.]", bus) != 1)
-                return -1;
-        for (size_t i = 0; bus[i]; i++)
-                bus[i] = (char)(bus[i] >= 'A' && bus[i] <= 'F' ? bus[i] - 'A' + 'a' : bus[i]);
-        /* NVIDIA writes the domain with eight digits, the kernel with four. */
-        (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node",
-                       strspn(bus, "0123456789abcdef") == 8 ? bus + 4 : bus);
-        file = fopen(path, "re");
-        if (!file)
-                return -1;
-        if (fscanf(file, "%d", &node) != 1)
-                node = -1;
-        (void)fclose(file);
-        return node;
-}
-
 static int call(struct dra *dra, const char *method, const char *path, const json_t *body, long *ret_status,
                 json_t **ret, struct err *err)
 {
@@ -134,7 +111,7 @@ static void find_owner(struct dra *dra)
 static struct slice_view view_of(const struct dra *dra, const json_t *devices)
 {
         return (struct slice_view){
-                .node = dra->node, .node_uid = dra->node_uid, .devices = devices, .driver = dra->driver, .numa = numa_of
+                .node = dra->node, .node_uid = dra->node_uid, .devices = devices, .driver = dra->driver
         };
 }
 

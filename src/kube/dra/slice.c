@@ -34,8 +34,7 @@ static int add_number(json_t *attributes, const char *name, json_int_t number)
 
 static json_t *attributes_of(const struct slice_view *view, const json_t *device)
 {
-        json_t *attributes = json_object();
-        int numa = view->numa ? view->numa(claim_text(device, "bus_id")) : -1;
+        json_t *attributes = json_object(), *numa = json_object_get(device, "numa");
         int r = add_number(attributes, "index", json_integer_value(json_object_get(device, "index")));
 
         r |= add_text(attributes, "uuid", claim_text(device, "uuid"));
@@ -43,8 +42,8 @@ static json_t *attributes_of(const struct slice_view *view, const json_t *device
         r |= add_text(attributes, "busId", claim_text(device, "bus_id"));
         r |= add_text(attributes, "mode", claim_text(device, "mode"));
         r |= add_text(attributes, "driverRelease", view->driver);
-        if (numa >= 0)
-                r |= add_number(attributes, "numa", numa);
+        if (json_is_integer(numa))
+                r |= add_number(attributes, "numa", json_integer_value(numa));
         if (r == 0)
                 return attributes;
         json_decref(attributes);

@@ -15,10 +15,9 @@
 #include <stddef.h>
 
 struct slice_view {
-        const char *node, *node_uid;     /* node_uid: "": no owner */
-        const json_t *devices;           /* the daemon's answer to /v1/devices; NULL: it does not answer */
-        const char *driver;              /* release of NVIDIA's driver; "": not known */
-        int (*numa)(const char *bus_id); /* a device's NUMA node; -1: not known. NULL: nobody knows */
+        const char *node, *node_uid; /* node_uid: "": no owner */
+        const json_t *devices;       /* the daemon's answer to /v1/devices; NULL: it does not answer */
+        const char *driver;          /* release of NVIDIA's driver; "": not known */
 };
 
 /* The slice of the i-th of n devices; without it, or while it is lost, an empty one. generation: of the pool, the same

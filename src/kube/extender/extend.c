@@ -43,6 +43,18 @@ static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *
         }
 }
 
+/* How many devices the container with the most of them asks for. */
+static unsigned int largest_set(const struct object_pod *pod)
+{
+        unsigned int most = 0, n = 0;
+
+        for (size_t i = 0; i < pod->n_wants; i++) {
+                n = i && pod->wants[i].set && pod->wants[i].set == pod->wants[i - 1].set ? n + 1 : 1;
+                most = n > most ? n : most;
+        }
+        return most;
+}
+
 /* node: NULL: not known. */
 static void format_reason(const struct cluster_node *node, const struct object_pod *pod, int outcome,
                           char why[static EXTEND_WHY])
@@ -67,6 +79,14 @@ static void format_reason(const struct cluster_node *node, const struct object_p
                                "%s of GPU memory asked for on one device, its largest healthy one has %s",
                                bytes_format(most, a), bytes_format(total, b));
                 break;
+        case PLACEMENT_E_FEW:
+                (void)snprintf(why, EXTEND_WHY, "%u devices asked for, each with %s of GPU memory: it has fewer such",
+                               largest_set(pod), bytes_format(most, a));
+                break;
+        case PLACEMENT_E_TAKEN:
+                (void)snprintf(why, EXTEND_WHY, "%u devices asked for, fewer have %s of GPU memory%s free",
+                               largest_set(pod), bytes_format(most, a), share ? " and so much time" : "");
+                break;
         case PLACEMENT_E_FULL:
                 (void)snprintf(why, EXTEND_WHY,
                                "%s of GPU memory asked for on one device, the most free is %s (device %zu)",
@@ -78,8 +98,7 @@ static void format_reason(const struct cluster_node *node, const struct object_p
                 break;
         default:
                 (void)snprintf(why, EXTEND_WHY,
-                               "each of the pod's %zu GPU containers would fit alone, but not all together",
-                               pod->n_wants);
+                               "each of the pod's GPU containers would fit alone, but not all together");
                 break;
         }
 }
@@ -201,7 +220,7 @@ static void filter_node(const struct extend *extend, const struct extender_args 
         }
         format_reason(node, &args->pod, memo.outcome, why);
         append_failed(&to->failed, name, why);
-        if (memo.outcome == PLACEMENT_E_NONE || memo.outcome == PLACEMENT_E_LARGE)
+        if (memo.outcome <= PLACEMENT_E_FEW) /* preemption cannot help */
                 append_failed(&to->final, name, why);
 }
 

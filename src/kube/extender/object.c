@@ -97,13 +97,57 @@ static const char *never_starts(const json_t *container)
         if (is_zero(container, NAME_MEMORY) || is_zero(container, NAME_ALIYUN_MEMORY))
                 return "a container asks for 0 of GPU memory: leave the resource out, or ask for 1 at least";
         if (want_of(container, NAME_COUNT, &count) || want_of(container, NAME_ALIYUN_COUNT, &count))
-                return "gpu-count says how many devices a node has, nobody can ask for it: ask for " NAME_MEMORY;
+                return "gpu-count is 2 to 16 devices, beside " NAME_MEMORY
+                       " of each, of an ordinary container, where the "
+                       "webhook is installed";
         return NULL;
 }
 
-static const char *read_container(const json_t *container, bytes unit, struct object_pod *pod)
+/* On how many devices it is; 0: the annotation is none of ours. */
+static unsigned int count_of(const json_t *counts, const json_t *container)
+{
+        const char *name = json_string_value(json_object_get(container, "name"));
+        const json_t *count = name ? json_object_get(counts, name) : NULL;
+
+        if (!count)
+                return 1;
+        return json_is_integer(count) && json_integer_value(count) > 0 && json_integer_value(count) <= PLACEMENT_WANTS ?
+                       (unsigned int)json_integer_value(count) :
+                       0;
+}
+
+/* As many wants as it has devices, each with an equal part. What cannot be divided counts as one, wherever it is. */
+static const char *put_wants(const json_t *container, unsigned int count, uint64_t memory, uint64_t share, bytes unit,
+                             struct object_pod *pod)
+{
+        const size_t first = pod->n_wants;
+        const char *problem = NULL;
+
+        if (!count)
+                problem = "its annotation " ANNOTATION_COUNTS " is not one such as {\"main\":2}, of 1 to 16 devices";
+        else if (memory % count || share % count)
+                problem = "a container's GPU memory or share is no multiple of its number of devices";
+        count = problem ? 1 : count;
+        if (!problem && share / count > 100)
+                return "a container asks for more than 100 % of a device's time";
+        if (first + count > PLACEMENT_WANTS)
+                return "containers ask for more than 16 devices in all";
+        for (; pod->n_wants < first + count; pod->n_wants++) {
+                if (!text_of(json_object_get(container, "name"), pod->containers[pod->n_wants], OBJECT_LABEL))
+                        return "a container has no name";
+                pod->wants[pod->n_wants] =
+                        (struct placement_want){ .memory = memory / count * unit,
+                                                 .share = (unsigned int)(share / count) * (PLACEMENT_WHOLE / 100),
+                                                 .set = count > 1 ? (unsigned int)first + 1 : 0 };
+        }
+        return problem;
+}
+
+static const char *read_container(const json_t *container, const json_t *counts, bytes unit, struct object_pod *pod)
 {
         uint64_t memory = 0, share = 0, aliyun = 0;
+        unsigned int count = count_of(counts, container);
+        const char *problem;
         int has_memory = want_of(container, NAME_MEMORY, &memory), has_share = want_of(container, NAME_SHARE, &share),
             has_aliyun = want_of(container, NAME_ALIYUN_MEMORY, &aliyun);
 
@@ -113,19 +157,14 @@ static const char *read_container(const json_t *container, bytes unit, struct ob
                 return "a container asks in " NAME_MEMORY " and in " NAME_ALIYUN_MEMORY;
         if (!has_memory && !has_aliyun)
                 return has_share ? "a container asks for " NAME_SHARE " without " NAME_MEMORY : never_starts(container);
-        if (share > 100)
-                return "a container asks for more than 100 % of a device's time";
-        if (pod->n_wants == PLACEMENT_WANTS)
-                return "more than 16 containers ask for GPU memory";
-        if (!text_of(json_object_get(container, "name"), pod->containers[pod->n_wants], OBJECT_LABEL))
-                return "a container has no name";
+        if (has_aliyun && count != 1)
+                return "a container asks for several devices in " NAME_ALIYUN_MEMORY ": ask in " NAME_MEMORY;
+        problem = put_wants(container, count, memory + aliyun, share, unit, pod);
         pod->is_together |= has_aliyun > 0;
-        pod->wants[pod->n_wants++] =
-                (struct placement_want){ (memory + aliyun) * unit, (unsigned int)share * (PLACEMENT_WHOLE / 100) };
-        return never_starts(container);
+        return problem ? problem : never_starts(container);
 }
 
-static const char *read_containers(const json_t *spec, bytes unit, struct object_pod *pod)
+static const char *read_containers(const json_t *spec, const json_t *counts, bytes unit, struct object_pod *pod)
 {
         const char *problem = NULL, *one;
         struct object_pod first = { 0 };
@@ -133,14 +172,42 @@ static const char *read_containers(const json_t *spec, bytes unit, struct object
         size_t i;
 
         json_array_foreach (json_object_get(spec, "containers"), i, container) {
-                one = read_container(container, unit, pod);
+                one = read_container(container, counts, unit, pod);
                 problem = problem ? problem : one;
         }
         json_array_foreach (json_object_get(spec, "initContainers"), i, container)
-                (void)read_container(container, unit, &first);
+                (void)read_container(container, NULL, unit, &first);
+        for (i = 0; i < pod->n_wants; i++)
+                if (pod->is_together && pod->wants[i].set)
+                        problem = "containers ask in " NAME_ALIYUN_MEMORY " and for several devices: one or the other";
         if (!problem && first.n_wants)
                 problem = "an init container asks for GPU memory: give it to an ordinary one";
         return problem;
+}
+
+static const char *read_pod_containers(const json_t *annotations, const json_t *spec, bytes unit,
+                                       struct object_pod *pod)
+{
+        const char *text = json_string_value(json_object_get(annotations, ANNOTATION_COUNTS));
+        json_t *counts = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        const char *problem = read_containers(spec, counts, unit, pod);
+
+        if (text && !json_is_object(counts) && !problem)
+                problem = "its annotation " ANNOTATION_COUNTS " is not one such as {\"main\":2}, of 1 to 16 devices";
+        json_decref(counts);
+        return problem;
+}
+
+/* The i-th want's part of our annotation: it is the k-th of its container, on several devices if it is in a set. */
+static const json_t *device_of(const json_t *root, const struct object_pod *pod, size_t i)
+{
+        const json_t *container = at(root, "containers", pod->containers[i]),
+                     *devices = json_object_get(container, "devices");
+        size_t k = pod->wants[i].set ? i + 1 - pod->wants[i].set : 0;
+
+        if (!pod->wants[i].set)
+                return devices ? NULL : json_object_get(container, "device");
+        return json_object_get(json_array_get(devices, k), "device");
 }
 
 /* Our annotation: a device for each want. */
@@ -150,7 +217,7 @@ static bool read_allocation(const char *text, struct object_pod *pod)
         bool is_whole = root != NULL;
 
         for (size_t i = 0; i < pod->n_wants && is_whole; i++) {
-                const json_t *device = json_object_get(at(root, "containers", pod->containers[i]), "device");
+                const json_t *device = device_of(root, pod, i);
 
                 is_whole = json_is_integer(device) && json_integer_value(device) >= 0 &&
                            json_integer_value(device) < PLACEMENT_DEVICES;
@@ -213,13 +280,26 @@ int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
         pod.priority = priority > INT32_MAX ? INT32_MAX : priority < INT32_MIN ? INT32_MIN : (int)priority;
         pod.is_over = phase && (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"));
         pod.tolerates_cordon = does_tolerate_cordon(spec);
-        pod.problem = read_containers(spec, unit, &pod);
+        pod.problem = read_pod_containers(json_object_get(metadata, "annotations"), spec, unit, &pod);
         read_placement(json_object_get(metadata, "annotations"), &pod);
         *ret = pod;
         return 0;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
+
+/* Indices of other devices; what is none is left out. */
+static uint32_t read_links(const json_t *list)
+{
+        const json_t *one;
+        uint32_t links = 0;
+        size_t i;
+
+        json_array_foreach (list, i, one)
+                if (json_is_integer(one) && json_integer_value(one) >= 0 && json_integer_value(one) < PLACEMENT_DEVICES)
+                        links |= UINT32_C(1) << json_integer_value(one);
+        return links;
+}
 
 static const char *read_devices(const char *text, bytes unit, struct object_node *node)
 {
@@ -239,6 +319,7 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
                 node->devices[index] = (struct placement_device){
                         .total = (bytes)memory / unit * unit,
                         .numa = numa < 0 ? 0 : (unsigned int)numa,
+                        .nvlink = read_links(json_object_get(device, "nvlink")),
                         .is_unhealthy = json_is_false(json_object_get(device, "healthy")),
                 };
                 (void)text_of(json_object_get(device, "uuid"), node->uuids[index], OBJECT_UUID);
@@ -283,18 +364,31 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
 
 /* ---- annotations ------------------------------------------------------------------------------- */
 
+static void add_device(json_t *container, int device, const char *uuid)
+{
+        if (!json_object_get(container, "devices"))
+                (void)json_object_set_new(container, "devices", json_array());
+        (void)json_array_append_new(json_object_get(container, "devices"),
+                                    json_pack("{s:i,s:s}", "device", device, "uuid", uuid));
+}
+
 static json_t *allocation_json(const struct object_pod *pod, const char *node, const struct placement *placement,
                                const char (*uuids)[OBJECT_UUID])
 {
         json_t *containers = json_object(), *root;
         _cleanup_(freep) char *text = NULL;
 
-        for (size_t i = 0; i < pod->n_wants; i++)
-                (void)json_object_set_new(containers, pod->containers[i],
-                                          json_pack("{s:i,s:s,s:I,s:i}", "device", (int)placement->device[i], "uuid",
-                                                    uuids[placement->device[i]], "mem_bytes",
-                                                    (json_int_t)pod->wants[i].memory, "share_permille",
-                                                    (int)pod->wants[i].share));
+        for (size_t i = 0; i < pod->n_wants; i++) {
+                const char *uuid = uuids[placement->device[i]];
+
+                if (!pod->wants[i].set || pod->wants[i].set == i + 1)
+                        (void)json_object_set_new(containers, pod->containers[i],
+                                                  json_pack("{s:i,s:s,s:I,s:i}", "device", (int)placement->device[i],
+                                                            "uuid", uuid, "mem_bytes", (json_int_t)pod->wants[i].memory,
+                                                            "share_permille", (int)pod->wants[i].share));
+                if (pod->wants[i].set)
+                        add_device(json_object_get(containers, pod->containers[i]), (int)placement->device[i], uuid);
+        }
         root = json_pack("{s:s,s:o}", "node", node, "containers", containers);
         text = root ? json_dumps(root, JSON_COMPACT) : NULL;
         json_decref(root);

@@ -4,17 +4,17 @@
  * has one GPU container and needs only one pass over the devices. A policy is a cost of a device, lower is better;
  * equal costs prefer a device that the pod is on already, then its NUMA node, then the lower index, so that the same
  * view always gives the same answer.
+ *
+ * A set is one step of the search: it tries the sets of devices that near_pick names, which need not be all. If none of
+ * them leads to a placement, the search begins again with a step for each want (P3).
  */
 #include "kube/extender/placement.h"
 
 #include "base/cleanup.h"
+#include "near/near.h"
 
 #include <errno.h>
 #include <string.h>
-
-enum {
-        MIX_FULL = 4096,
-};
 
 struct search {
         struct placement_device devices[PLACEMENT_DEVICES]; /* a copy that the search fills */
@@ -22,6 +22,7 @@ struct search {
         struct placement_want wants[PLACEMENT_WANTS];
         unsigned char order[PLACEMENT_WANTS]; /* of wants, largest first */
         size_t n_wants;
+        bool is_near; /* a set is one step */
         enum placement_policy policy;
         const struct placement_mix *mix;
         unsigned int steps;
@@ -36,54 +37,6 @@ bytes placement_free(const struct placement_device *device)
 static unsigned int free_share(const struct placement_device *device)
 {
         return device->share_used >= PLACEMENT_WHOLE ? 0 : PLACEMENT_WHOLE - device->share_used;
-}
-
-bytes placement_fragment(const struct placement_mix *mix, bytes free)
-{
-        unsigned int weight = 0;
-
-        if (!mix || !mix->weight)
-                return 0;
-        for (size_t i = 0; i < mix->n_sizes; i++)
-                if (mix->sizes[i].size > free)
-                        weight += mix->sizes[i].weight;
-        return (bytes)((unsigned __int128)free * weight / mix->weight);
-}
-
-static void mix_halve(struct placement_mix *mix)
-{
-        size_t n = 0;
-
-        mix->weight = 0;
-        for (size_t i = 0; i < mix->n_sizes; i++) {
-                unsigned int weight = mix->sizes[i].weight / 2;
-
-                if (!weight)
-                        continue;
-                mix->sizes[n] = mix->sizes[i];
-                mix->sizes[n++].weight = weight;
-                mix->weight += weight;
-        }
-        mix->n_sizes = n;
-}
-
-void placement_mix_count(struct placement_mix *mix, bytes size)
-{
-        size_t i = 0;
-
-        if (mix->weight >= MIX_FULL)
-                mix_halve(mix);
-        while (i < mix->n_sizes && mix->sizes[i].size != size)
-                i++;
-        if (i == PLACEMENT_SIZES)
-                return; /* a rare size waits until a halving makes room */
-        if (i == mix->n_sizes) {
-                mix->n_sizes++;
-                mix->sizes[i].size = size;
-                mix->sizes[i].weight = 0;
-        }
-        mix->sizes[i].weight++;
-        mix->weight++;
 }
 
 static bool fits(const struct placement_device *device, const struct placement_want *want)
@@ -139,6 +92,17 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
         return a->device < b->device;
 }
 
+/* A want of the same set, placed before, is there. */
+static bool has_set(const struct search *search, size_t depth, size_t device)
+{
+        unsigned int set = search->wants[search->order[depth]].set;
+
+        for (size_t i = 0; set && i < depth; i++)
+                if (search->wants[search->order[i]].set == set && search->placement.device[search->order[i]] == device)
+                        return true;
+        return false;
+}
+
 /* The devices that fit, best first. */
 static size_t candidates(const struct search *search, size_t depth, struct candidate *to)
 {
@@ -149,7 +113,7 @@ static size_t candidates(const struct search *search, size_t depth, struct candi
                 struct candidate one = { .device = (unsigned char)i };
                 size_t at = n;
 
-                if (!fits(&search->devices[i], want))
+                if (!fits(&search->devices[i], want) || has_set(search, depth, i))
                         continue;
                 one.cost = cost(&search->devices[i], want, search->policy, search->mix);
                 one.distance = distance(search, depth, i);
@@ -161,36 +125,101 @@ static size_t candidates(const struct search *search, size_t depth, struct candi
         return n;
 }
 
-static bool descend(struct search *search, size_t depth) /* at most PLACEMENT_WANTS deep */
+static void place_want(struct search *search, size_t depth, size_t device)
 {
-        struct candidate found[PLACEMENT_DEVICES];
-        const struct placement_want *want;
+        const struct placement_want *want = &search->wants[search->order[depth]];
+
+        search->devices[device].used += want->memory;
+        search->devices[device].share_used += want->share;
+        search->placement.device[search->order[depth]] = (unsigned char)device;
+}
+
+static void unplace_want(struct search *search, size_t depth)
+{
+        const struct placement_want *want = &search->wants[search->order[depth]];
+        struct placement_device *device = &search->devices[search->placement.device[search->order[depth]]];
+
+        device->used -= want->memory;
+        device->share_used -= want->share;
+}
+
+static bool descend(struct search *search, size_t depth);
+
+static size_t near_sets(const struct search *search, size_t depth, unsigned int count, uint32_t sets[NEAR_DEVICES])
+{
+        const struct placement_want *want = &search->wants[search->order[depth]];
+        struct near_device devices[NEAR_DEVICES];
+        struct near_view view = { devices, search->n_devices, 0, count };
+
+        for (size_t i = 0; i < search->n_devices; i++) {
+                const struct placement_device *device = &search->devices[i];
+                bool may = fits(device, want);
+
+                devices[i] = (struct near_device){ device->nvlink, (int)device->numa,
+                                                   may ? cost(device, want, search->policy, search->mix) : 0 };
+                view.may |= (uint32_t)may << i;
+        }
+        return near_pick(&view, sets);
+}
+
+/* A set, whose wants are adjacent in the order. */
+static bool descend_set(struct search *search, size_t depth)
+{
+        uint32_t sets[NEAR_DEVICES];
+        unsigned int count = 1;
         size_t n;
 
-        if (depth == search->n_wants)
-                return true;
-        n = candidates(search, depth, found);
-        want = &search->wants[search->order[depth]];
+        while (depth + count < search->n_wants &&
+               search->wants[search->order[depth + count]].set == search->wants[search->order[depth]].set)
+                count++;
+        n = near_sets(search, depth, count, sets);
         for (size_t i = 0; i < n && search->steps++ < PLACEMENT_STEPS; i++) {
-                struct placement_device *device = &search->devices[found[i].device];
+                uint32_t left = sets[i];
 
-                device->used += want->memory;
-                device->share_used += want->share;
-                search->placement.device[search->order[depth]] = found[i].device;
-                if (descend(search, depth + 1))
+                for (size_t k = depth; k < depth + count; k++, left &= left - 1)
+                        place_want(search, k, (size_t)__builtin_ctz(left));
+                if (descend(search, depth + count))
                         return true;
-                device->used -= want->memory;
-                device->share_used -= want->share;
+                for (size_t k = depth; k < depth + count; k++)
+                        unplace_want(search, k);
         }
         return false;
 }
 
+static bool descend(struct search *search, size_t depth) /* at most PLACEMENT_WANTS deep */
+{
+        struct candidate found[PLACEMENT_DEVICES];
+        size_t n;
+
+        if (depth == search->n_wants)
+                return true;
+        if (search->is_near && search->wants[search->order[depth]].set)
+                return descend_set(search, depth);
+        n = candidates(search, depth, found);
+        for (size_t i = 0; i < n && search->steps++ < PLACEMENT_STEPS; i++) {
+                place_want(search, depth, found[i].device);
+                if (descend(search, depth + 1))
+                        return true;
+                unplace_want(search, depth);
+        }
+        return false;
+}
+
+/* Sets come before single wants, for they have fewer places, and larger ones before smaller ones. */
+static bool goes_before(const struct placement_want *a, const struct placement_want *b)
+{
+        if (!a->set != !b->set)
+                return a->set;
+        return a->memory > b->memory;
+}
+
+/* Equal ones stay as they are, so the wants of a set stay adjacent. */
 static void sort_wants(struct search *search)
 {
         for (size_t i = 0; i < search->n_wants; i++) {
                 size_t at = i;
 
-                for (; at && search->wants[search->order[at - 1]].memory < search->wants[i].memory; at--)
+                for (; at && goes_before(&search->wants[i], &search->wants[search->order[at - 1]]); at--)
                         search->order[at] = search->order[at - 1];
                 search->order[at] = (unsigned char)i;
         }
@@ -209,20 +238,33 @@ static struct placement_want together(const struct placement_request *request)
         return sum;
 }
 
-/* Why one want fits on no device. */
-static int why_not(const struct placement_node *node, const struct placement_want *want)
+/* Why a container that needs `count` devices fits on none, or on too few. */
+static int why_not(const struct placement_node *node, const struct placement_want *want, unsigned int count)
 {
-        bool is_large = true, is_full = true;
+        unsigned int large = 0, roomy = 0, fitting = 0;
 
         for (size_t i = 0; i < node->n_devices; i++) {
                 const struct placement_device *device = &node->devices[i];
 
-                is_large &= device->is_unhealthy || device->total < want->memory;
-                is_full &= placement_free(device) < want->memory;
+                large += !device->is_unhealthy && device->total >= want->memory;
+                roomy += placement_free(device) >= want->memory;
+                fitting += fits(device, want);
         }
-        return is_large || want->share > PLACEMENT_WHOLE ? PLACEMENT_E_LARGE :
-               is_full                                   ? PLACEMENT_E_FULL :
-                                                           PLACEMENT_E_SHARE;
+        return !large || want->share > PLACEMENT_WHOLE ? PLACEMENT_E_LARGE :
+               large < count                           ? PLACEMENT_E_FEW :
+               !roomy                                  ? PLACEMENT_E_FULL :
+               !fitting                                ? PLACEMENT_E_SHARE :
+               fitting < count                         ? PLACEMENT_E_TAKEN :
+                                                         PLACEMENT_E_TOGETHER;
+}
+
+static unsigned int count_of(const struct placement_request *request, size_t want)
+{
+        unsigned int count = 0;
+
+        for (size_t i = 0; i < request->n_wants; i++)
+                count += i == want || (request->wants[i].set && request->wants[i].set == request->wants[want].set);
+        return count;
 }
 
 static int why_no_placement(const struct placement_node *node, const struct placement_request *request)
@@ -230,12 +272,8 @@ static int why_no_placement(const struct placement_node *node, const struct plac
         int worst = PLACEMENT_OUTCOMES;
 
         for (size_t i = 0; i < request->n_wants; i++) {
-                bool has_room = false;
-                int one;
+                int one = why_not(node, &request->wants[i], count_of(request, i));
 
-                for (size_t k = 0; k < node->n_devices; k++)
-                        has_room |= fits(&node->devices[k], &request->wants[i]);
-                one = has_room ? PLACEMENT_E_TOGETHER : why_not(node, &request->wants[i]);
                 worst = one < worst ? one : worst; /* outcomes are ordered, the most final first */
         }
         return worst;
@@ -260,7 +298,7 @@ static int pick_one(const struct placement_node *node, const struct placement_wa
                 at = i;
         }
         if (at == PLACEMENT_DEVICES)
-                return why_not(node, want);
+                return why_not(node, want, 1);
         memset(ret, (int)at, sizeof(*ret));
         return PLACEMENT_OK;
 }
@@ -269,6 +307,7 @@ static int pick_several(const struct placement_node *node, const struct placemen
                         enum placement_policy policy, const struct placement_mix *mix, struct placement *ret)
 {
         struct search search; /* 2 KiB, mostly unused: not zeroed as a whole, for it is here 10,000 times a request */
+        bool found;
 
         search.policy = policy;
         search.mix = mix;
@@ -279,7 +318,14 @@ static int pick_several(const struct placement_node *node, const struct placemen
         search.n_wants = request->n_wants;
         memcpy(search.wants, request->wants, request->n_wants * sizeof(*request->wants));
         sort_wants(&search);
-        if (!descend(&search, 0))
+        search.is_near = true;
+        found = descend(&search, 0);
+        if (!found && search.wants[search.order[0]].set) {
+                search.is_near = false;
+                search.steps = 0;
+                found = descend(&search, 0);
+        }
+        if (!found)
                 return why_no_placement(node, request);
         *ret = search.placement;
         return PLACEMENT_OK;
@@ -296,61 +342,6 @@ int placement_pick(const struct placement_node *node, const struct placement_req
                 return pick_several(node, request, policy, mix, ret);
         sum = together(request);
         return pick_one(node, &sum, policy, mix, ret);
-}
-
-/* ---- scores ------------------------------------------------------------------------------------ */
-
-/*
- * The score of a loss to fragments: 8 for none, 9 and 10 for a gain, and one less for each sixteenth of the device. The
- * scale is fine for losses because most are small; in simulations of mixed requests it served more and stranded less
- * than an even scale.
- */
-static unsigned int score_fragment(int64_t worse, bytes total)
-{
-        const bytes size = (bytes)(worse < 0 ? -worse : worse);
-        unsigned int steps;
-
-        if (worse <= 0) {
-                steps = (unsigned int)((unsigned __int128)size * 8 / total);
-                return 8 + (steps < 2 ? steps : 2);
-        }
-        steps = (unsigned int)(((unsigned __int128)size * 16 + total - 1) / total);
-        return steps < 8 ? 8 - steps : 0;
-}
-
-static unsigned int score_device(const struct placement_device *device, bytes memory, enum placement_policy policy,
-                                 const struct placement_mix *mix)
-{
-        bytes before = placement_free(device), after = before - memory, total = device->total;
-
-        switch (policy) {
-        case PLACEMENT_BINPACK:
-                return (unsigned int)((unsigned __int128)(total - after) * PLACEMENT_SCORE_MAX / total);
-        case PLACEMENT_SPREAD:
-                return (unsigned int)((unsigned __int128)after * PLACEMENT_SCORE_MAX / total);
-        case PLACEMENT_FRAGMENT:
-                return score_fragment(
-                        (int64_t)placement_fragment(mix, after) - (int64_t)placement_fragment(mix, before), total);
-        }
-        return 0;
-}
-
-unsigned int placement_score(const struct placement_node *node, const struct placement_request *request,
-                             enum placement_policy policy, const struct placement_mix *mix,
-                             const struct placement *placement)
-{
-        bytes memory[PLACEMENT_DEVICES] = { 0 };
-        unsigned int sum = 0, n = 0;
-
-        for (size_t i = 0; i < request->n_wants; i++)
-                memory[placement->device[i]] += request->wants[i].memory;
-        for (size_t i = 0; i < node->n_devices && i < PLACEMENT_DEVICES; i++) {
-                if (!memory[i])
-                        continue;
-                sum += score_device(&node->devices[i], memory[i], policy, mix);
-                n++;
-        }
-        return n ? sum / n : 0;
 }
 
 int placement_policy_parse(const char *text, enum placement_policy *ret)

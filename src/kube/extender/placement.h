@@ -3,10 +3,13 @@
  * Which device of a node each GPU container of a pod gets. Pure. The extender calls it for every node (filter,
  * prioritize) and once more for the chosen one (bind).
  *
- * A container is on one device, and takes memory and, if it asks for it, a share of the time there.
+ * A container is on one device, and takes memory and, if it asks for it, a share of the time there. One that is on
+ * several takes as much of each: it is as many wants, of one set.
  *  P1  No more memory than a device has is promised, and no more than 1000 permille of its time.
  *  P2  An unhealthy device gets nothing new.
  *  P3  If the containers of a pod can be placed, a placement is found, up to PLACEMENT_STEPS steps of the search.
+ *  P4  The wants of a set are on devices of their own: those that NVLink joins first, then those of one NUMA node
+ *      (near/near.h), then as the policy says.
  */
 #pragma once
 
@@ -16,7 +19,7 @@
 #include <stddef.h>
 
 enum {
-        PLACEMENT_WANTS = 16,    /* GPU containers of a pod */
+        PLACEMENT_WANTS = 16,    /* of a pod: the devices of its GPU containers, counted for each */
         PLACEMENT_DEVICES = 32,  /* of a node */
         PLACEMENT_SIZES = 32,    /* of a mix */
         PLACEMENT_STEPS = 20000, /* of one search */
@@ -28,6 +31,7 @@ struct placement_device {
         bytes total, used;
         unsigned int share_used; /* permille */
         unsigned int numa;
+        uint32_t nvlink; /* bit i: joined with device i */
         bool is_unhealthy;
 };
 
@@ -39,12 +43,13 @@ struct placement_node {
 struct placement_want {
         bytes memory;       /* more than 0 */
         unsigned int share; /* permille; 0: none promised */
+        unsigned int set;   /* not 0: wants of the same number are one container's, adjacent and equal */
 };
 
 struct placement_request {
         const struct placement_want *wants; /* borrowed */
         size_t n_wants;                     /* 1 to PLACEMENT_WANTS */
-        bool is_together;                   /* all on one device */
+        bool is_together;                   /* all on one device; no sets then */
 };
 
 enum placement_policy {
@@ -72,8 +77,10 @@ enum {
         PLACEMENT_OK,
         PLACEMENT_E_NONE,     /* the node has no device to rent */
         PLACEMENT_E_LARGE,    /* a want is larger than every healthy device: preemption cannot help */
+        PLACEMENT_E_FEW,      /* a set is of more devices than are large enough: the same */
         PLACEMENT_E_FULL,     /* no device has the memory free */
         PLACEMENT_E_SHARE,    /* devices with the memory free have too little time left */
+        PLACEMENT_E_TAKEN,    /* fewer devices than a set needs have memory and time free */
         PLACEMENT_E_TOGETHER, /* each container fits alone, but not all of them */
         PLACEMENT_OUTCOMES,
 };

@@ -86,6 +86,24 @@ static void report_to_daemon(struct allocation_reporter *reporter, struct last_s
 
 /* ---- the API server ---- */
 
+static json_t *device_json(const struct plugin_node *node, size_t i)
+{
+        const struct plugin_device *device = &node->devices[i];
+        json_t *links = json_array(),
+               *json = json_pack("{s:i, s:s, s:I, s:b}", "index", (int)device->index, "uuid", device->uuid, "mem_bytes",
+                                 (json_int_t)device->memory, "healthy", device->is_healthy && node->is_daemon_up);
+
+        for (size_t k = 0; k < node->n_devices; k++)
+                if (device->nvlink >> k & 1)
+                        (void)json_array_append_new(links, json_integer(node->devices[k].index));
+        if (device->numa >= 0)
+                (void)json_object_set_new(json, "numa", json_integer(device->numa));
+        if (json_array_size(links))
+                (void)json_object_set(json, "nvlink", links);
+        json_decref(links);
+        return json;
+}
+
 /* NULL: no devices known, or no memory. */
 static char *devices_text(struct allocation_reporter *reporter)
 {
@@ -93,14 +111,8 @@ static char *devices_text(struct allocation_reporter *reporter)
         char *text = NULL;
         LOCKED(&reporter->lock);
 
-        for (size_t i = 0; i < reporter->devices.n_devices; i++) {
-                const struct plugin_device *device = &reporter->devices.devices[i];
-
-                (void)json_array_append_new(list,
-                                            json_pack("{s:i, s:s, s:I, s:b}", "index", (int)device->index, "uuid",
-                                                      device->uuid, "mem_bytes", (json_int_t)device->memory, "healthy",
-                                                      device->is_healthy && reporter->devices.is_daemon_up));
-        }
+        for (size_t i = 0; i < reporter->devices.n_devices; i++)
+                (void)json_array_append_new(list, device_json(&reporter->devices, i));
         if (json_array_size(list))
                 text = json_dumps(list, JSON_COMPACT);
         json_decref(list);

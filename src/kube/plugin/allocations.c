@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one container has: the sum of its rows in the checkpoint. */
+/* What one container has: the sum of its rows in the checkpoint; then, of each of its devices. */
 struct container_allocation {
         const char *pod, *container;
         bytes memory;
         unsigned int share; /* permille; 0: not asked for */
-        const struct plugin_device *device;
+        const struct plugin_device *devices[PLUGIN_DEVICES];
+        size_t n_devices;
         bool is_sound;
 };
 
@@ -78,7 +79,8 @@ static void add_memory(struct work *work, const struct plugin_resource *resource
                 device = &work->view->node->devices[at];
         }
         it->memory += row->n_ids * resource->unit;
-        it->device = device;
+        it->devices[0] = device;
+        it->n_devices = 1;
 }
 
 static void add_row(struct work *work, const struct checkpoint_row *row)
@@ -90,7 +92,8 @@ static void add_row(struct work *work, const struct checkpoint_row *row)
         if (resource->kind == PLUGIN_MEMORY)
                 add_memory(work, resource, row, allocation_of(work, row));
         else if (resource->kind == PLUGIN_SHARE)
-                allocation_of(work, row)->share = row->n_ids < 100 ? (unsigned int)row->n_ids * 10 : 1000;
+                allocation_of(work, row)->share =
+                        row->n_ids < 100 * PLUGIN_DEVICES ? (unsigned int)row->n_ids * 10 : 1000 * PLUGIN_DEVICES;
 }
 
 /* By UUID where one is known: indices shift when a device dies. */
@@ -102,29 +105,63 @@ static const struct plugin_device *device_of(const struct plugin_node *node, con
         return NULL;
 }
 
-/* Takes the device, and the smaller amounts, from the pod's annotation (A1, A2). */
+/* false: it is none of this node, or a second time the same. */
+static bool add_device(struct work *work, const json_t *named, struct container_allocation *it)
+{
+        const json_t *index = json_object_get(named, "device");
+        const struct plugin_device *device =
+                json_is_integer(index) ? device_of(work->view->node, json_string_value(json_object_get(named, "uuid")),
+                                                   json_integer_value(index)) :
+                                         NULL;
+
+        for (size_t i = 0; i < it->n_devices; i++)
+                if (it->devices[i] == device)
+                        return false;
+        if (!device || it->n_devices == PLUGIN_DEVICES)
+                return false;
+        it->devices[it->n_devices++] = device;
+        return true;
+}
+
+/* The devices that the annotation names: all of them, or none. */
+static void read_devices(struct work *work, const struct pods_pod *pod, const json_t *given,
+                         struct container_allocation *it)
+{
+        const json_t *list = json_object_get(given, "devices"), *one;
+        bool is_whole = true;
+        size_t i;
+
+        it->n_devices = 0;
+        if (list)
+                json_array_foreach (list, i, one)
+                        is_whole &= add_device(work, one, it);
+        else if (given)
+                (void)add_device(work, given, it);
+        else if (pod->index >= 0 && (it->devices[0] = device_of(work->view->node, NULL, pod->index)) != NULL)
+                it->n_devices = 1;
+        if (!is_whole)
+                it->n_devices = 0;
+}
+
+/* Takes the devices, and the smaller amounts, from the pod's annotation (A1, A2). */
 static void apply_annotation(struct work *work, const struct pods_pod *pod, struct container_allocation *it)
 {
-        const json_t *given = pod ? json_object_get(pod->containers, it->container) : NULL,
-                     *index = json_object_get(given, "device");
+        const json_t *given = pod ? json_object_get(pod->containers, it->container) : NULL;
         json_int_t memory = json_integer_value(json_object_get(given, "mem_bytes")),
                    share = json_integer_value(json_object_get(given, "share_permille"));
 
-        it->device = NULL;
         if (!pod) { /* ended, which kubelet notices at its next allocation; or not listed yet */
                 it->is_sound = false;
                 return;
         }
-        if (given && json_is_integer(index))
-                it->device = device_of(work->view->node, json_string_value(json_object_get(given, "uuid")),
-                                       json_integer_value(index));
-        else if (pod->index >= 0)
-                it->device = device_of(work->view->node, NULL, pod->index);
-        if (!it->device) {
+        read_devices(work, pod, given, it);
+        if (!it->n_devices) {
                 it->is_sound = false;
                 note(work, it, "no annotation names a GPU of this node for it");
                 return;
         }
+        it->memory /= it->n_devices;
+        it->share = it->share && it->share < it->n_devices ? 1 : it->share / (unsigned int)it->n_devices;
         if (memory > 0 && (bytes)memory != it->memory)
                 note(work, it, "the extender says %lld bytes, kubelet %llu: the smaller counts", (long long)memory,
                      (unsigned long long)it->memory);
@@ -134,12 +171,19 @@ static void apply_annotation(struct work *work, const struct pods_pod *pod, stru
                 it->share = (unsigned int)share;
 }
 
+/* A row for each of its devices. */
 static int emit(json_t *list, const struct pods_pod *pod, const struct container_allocation *it)
 {
-        return json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
+        int r = 0;
+
+        for (size_t i = 0; i < it->n_devices; i++)
+                r |= json_array_append_new(list,
+                                           json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
                                                      pod ? pod->namespace : "", "name", pod ? pod->name : "",
-                                                     "container", it->container, "uuid", it->device->uuid, "mem_bytes",
-                                                     (json_int_t)it->memory, "share_permille", (int)it->share));
+                                                     "container", it->container, "uuid", it->devices[i]->uuid,
+                                                     "mem_bytes", (json_int_t)it->memory, "share_permille",
+                                                     (int)(it->share < 1000 ? it->share : 1000)));
+        return r;
 }
 
 int allocations_make(const struct allocations_view *view, struct allocations *ret)

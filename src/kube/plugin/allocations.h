@@ -5,7 +5,7 @@
  *  A1  The amount is what kubelet allocated, counted from the ids of its checkpoint; nothing in a pod can raise it. If
  *      the extender wrote another amount on the pod, the smaller one counts.
  *  A2  The device is that of the ids. Where the extender places, it is the one written on the pod, because kubelet's
- *      choice of ids means nothing then.
+ *      choice of ids means nothing then. Where that names several, each has an equal part of what kubelet allocated.
  *  A3  An incomplete row is left out, with the reason: its container gets no lease.
  */
 #pragma once

@@ -36,6 +36,8 @@ struct plugin_device {
         unsigned int index; /* as in nvidia-smi */
         bytes memory;
         bool is_healthy;
+        int numa;        /* -1: not known */
+        uint32_t nvlink; /* bit i: joined with the device at i of the node's */
 };
 
 /* The devices, as the daemon last reported them. */
@@ -43,6 +45,7 @@ struct plugin_node {
         struct plugin_device devices[PLUGIN_DEVICES];
         size_t n_devices;
         bool is_daemon_up; /* the daemon answers, so a container can start now */
+        bool is_placed;    /* P2: ids mean no device, so kubelet is told no NUMA nodes */
 };
 
 enum plugin_kind {

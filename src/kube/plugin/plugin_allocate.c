@@ -262,6 +262,23 @@ static int grant_seats(struct grant *grant, const struct plugin_resource *resour
         return 0;
 }
 
+/* Of the device with its memory; which percents these are means nothing. A sum of several devices, which only the
+ * extender gives, may be more than one has: then the container is told nothing. */
+static int grant_share(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,
+                       const struct plugin_ways *ways, const Plugin__ContainerIds *asked, struct err *err)
+{
+        size_t most = 100 * (ways->is_placed ? node->n_devices : 1);
+
+        if (asked->n_ids > most)
+                return err_say(err, -EBUSY, "%s: %s has %zu percent", resource->name,
+                               ways->is_placed ? "this node" : "a GPU", most);
+        if (asked->n_ids > 100)
+                return 0;
+        env(grant, "SUBLET_SHARE", "%zu%%", asked->n_ids);
+        annotate(grant, ANNOTATION_CONTAINER_SHARE, "%zu", asked->n_ids * 10);
+        return 0;
+}
+
 static int grant_container(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,
                            const struct plugin_ways *ways, const Plugin__ContainerIds *asked, struct err *err)
 {
@@ -276,10 +293,8 @@ static int grant_container(struct grant *grant, const struct plugin_resource *re
         switch (resource->kind) {
         case PLUGIN_MEMORY:
                 return grant_memory(grant, resource, node, ways, amounts, asked, err);
-        case PLUGIN_SHARE: /* of the device with its memory; which percents these are means nothing */
-                env(grant, "SUBLET_SHARE", "%zu%%", asked->n_ids);
-                annotate(grant, ANNOTATION_CONTAINER_SHARE, "%zu", asked->n_ids * 10);
-                return asked->n_ids <= 100 ? 0 : err_say(err, -EBUSY, "%s: a GPU has 100 percent", resource->name);
+        case PLUGIN_SHARE:
+                return grant_share(grant, resource, node, ways, asked, err);
         case PLUGIN_SEATS:
         case PLUGIN_MPS:
                 return grant_seats(grant, resource, node, ways, amounts, err);

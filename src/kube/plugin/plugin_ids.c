@@ -14,7 +14,7 @@ enum {
         PERCENT = 100,
         DIGITS_MAX = 10, /* of an id's number */
         INDEX_MAX = 1023,
-        ID_COST = 32, /* bytes of an id in a list besides its text: tags, lengths, health */
+        ID_COST = 32, /* bytes of an id in a list besides its text: tags, lengths, health, NUMA node */
 };
 
 unsigned int plugin_ids(const struct plugin_resource *resource, const struct plugin_device *device)
@@ -95,6 +95,7 @@ static int parse_device(const json_t *row, struct plugin_device *ret)
         const json_t *memory = json_object_get(row, "memory_bytes"), *index = json_object_get(row, "index");
         const char *uuid = json_string_value(json_object_get(row, "uuid"));
         const char *state = json_string_value(json_object_get(row, "state"));
+        const json_t *numa = json_object_get(row, "numa");
 
         if (!uuid || !*uuid || strlen(uuid) >= PLUGIN_UUID || strstr(uuid, BETWEEN) || !state)
                 return -EPROTO;
@@ -102,10 +103,25 @@ static int parse_device(const json_t *row, struct plugin_device *ret)
             json_integer_value(index) > INDEX_MAX)
                 return -EPROTO;
         *ret = (struct plugin_device){ .index = (unsigned int)json_integer_value(index),
+                                       .numa = json_is_integer(numa) ? (int)json_integer_value(numa) : -1,
                                        .memory = (bytes)json_integer_value(memory),
                                        .is_healthy = !strcmp(state, "ok") };
         (void)snprintf(ret->uuid, sizeof(ret->uuid), "%s", uuid);
         return 0;
+}
+
+/* The daemon names devices by their indices; here they are places in the list. */
+static uint32_t read_links(const json_t *row, const struct plugin_node *node)
+{
+        const json_t *one;
+        uint32_t links = 0;
+        size_t i;
+
+        json_array_foreach (json_object_get(row, "nvlink"), i, one)
+                for (size_t k = 0; k < node->n_devices; k++)
+                        if (json_is_integer(one) && json_integer_value(one) == node->devices[k].index)
+                                links |= UINT32_C(1) << k;
+        return links;
 }
 
 int plugin_node_read(const json_t *root, struct plugin_node *ret)
@@ -119,6 +135,8 @@ int plugin_node_read(const json_t *root, struct plugin_node *ret)
                 for (size_t k = 0; k < i; k++)
                         if (!strcmp(node.devices[i].uuid, node.devices[k].uuid))
                                 r = -EPROTO;
+        for (size_t i = 0; r == 0 && i < node.n_devices; i++)
+                node.devices[i].nvlink = read_links(json_array_get(root, i), &node);
         if (r == 0)
                 *ret = node;
         return r;
@@ -132,7 +150,7 @@ bool plugin_node_equal(const struct plugin_node *a, const struct plugin_node *b)
                 const struct plugin_device *x = &a->devices[i], *y = &b->devices[i];
 
                 if (strcmp(x->uuid, y->uuid) != 0 || x->index != y->index || x->memory != y->memory ||
-                    x->is_healthy != y->is_healthy)
+                    x->is_healthy != y->is_healthy || x->numa != y->numa || x->nvlink != y->nvlink)
                         return false;
         }
         return true;

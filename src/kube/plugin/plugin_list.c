@@ -14,7 +14,24 @@ static char word_healthy[] = "Healthy", word_unhealthy[] = "Unhealthy";
 struct row {
         Plugin__Device device;
         char id[PLUGIN_ID];
+        Plugin__Topology topology;
+        Plugin__NumaNode node, *nodes[1];
 };
+
+/* TopologyInfo, by which kubelet aligns CPUs and devices. Not where the extender places: there an id is only an amount,
+ * and aligning to it would refuse pods for the sake of a device that is not theirs. */
+static void set_topology(struct row *row, const struct plugin_node *node, const struct plugin_device *device)
+{
+        if (node->is_placed || device->numa < 0)
+                return;
+        plugin__numa_node__init(&row->node);
+        row->node.id = device->numa;
+        row->nodes[0] = &row->node;
+        plugin__topology__init(&row->topology);
+        row->topology.nodes = row->nodes;
+        row->topology.n_nodes = 1;
+        row->device.topology = &row->topology;
+}
 
 static void fill_rows(const struct plugin_resource *resource, const struct plugin_node *node, struct row *rows,
                       Plugin__Device **list)
@@ -30,6 +47,7 @@ static void fill_rows(const struct plugin_resource *resource, const struct plugi
                         rows[at].device.id = rows[at].id;
                         rows[at].device.health =
                                 device->is_healthy && node->is_daemon_up ? word_healthy : word_unhealthy;
+                        set_topology(&rows[at], node, device);
                         list[at] = &rows[at].device;
                 }
         }

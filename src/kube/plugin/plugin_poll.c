@@ -59,6 +59,7 @@ static void *poll_daemon(void *context)
                         node = last;
                         node.is_daemon_up = last.is_daemon_up && clock_now() - answered_at < SILENCE;
                 }
+                node.is_placed = plugin->ways.is_placed;
                 if (!plugin_node_equal(&node, &last) && write(plugin->report_fd, &node, sizeof(node)) == sizeof(node))
                         last = node;
                 (void)nanosleep(&second, NULL);

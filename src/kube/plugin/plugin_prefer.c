@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GetPreferredAllocation: memory and time are packed on the device with the least left that is enough, so that large
- * gaps stay large; seats are spread. Where no device has enough kubelet chooses by itself, and Allocate then refuses.
+ * gaps stay large; seats are spread, over devices that lie close together (near/near.h). Where no device has enough
+ * kubelet chooses by itself, and Allocate then refuses.
  */
 #include "kube/plugin/plugin_inside.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "near/near.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -122,6 +124,30 @@ static int read_offers(struct choice *choice, const struct plugin_node *node, co
         return 0;
 }
 
+/* Several seats, each on a device of its own: the nearest ones with those that must be. Without such devices nothing is
+ * taken. */
+static void take_near(struct choice *choice, const struct plugin_node *node)
+{
+        struct near_device devices[NEAR_DEVICES];
+        struct near_view view = { devices, node->n_devices, 0, (unsigned int)choice->size };
+        uint32_t sets[NEAR_DEVICES], must = 0;
+        size_t n, at = 0;
+
+        if (choice->resource->kind != PLUGIN_SEATS || choice->size < 2 || choice->size > node->n_devices)
+                return;
+        for (size_t i = 0; i < node->n_devices; i++) {
+                devices[i] = (struct near_device){ node->devices[i].nvlink, node->devices[i].numa,
+                                                   -(int64_t)(choice->left[i] + choice->taken[i]) };
+                view.may |= (uint32_t)(choice->left[i] || choice->taken[i]) << i;
+                must |= (uint32_t)(choice->taken[i] > 0) << i;
+        }
+        n = near_pick(&view, sets);
+        while (at < n && (sets[at] & must) != must)
+                at++;
+        for (uint32_t left = at < n ? sets[at] & ~must : 0; left; left &= left - 1)
+                take_from(choice, (size_t)__builtin_ctz(left));
+}
+
 /* For one container. ret->ids is the caller's (free), its texts are borrowed from the message. */
 static int choose_ids(const struct plugin_resource *resource, const struct plugin_node *node,
                       const Plugin__ContainerChoice *asked, Plugin__ContainerIds *ret)
@@ -143,6 +169,7 @@ static int choose_ids(const struct plugin_resource *resource, const struct plugi
                 r = take_musts(&choice, node, asked);
         if (r < 0)
                 return r;
+        take_near(&choice, node);
         while (choice.n_ids < choice.size && (device = next_device(&choice, node->n_devices)) >= 0)
                 take_from(&choice, (size_t)device);
         ret->n_ids = choice.n_ids;

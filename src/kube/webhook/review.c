@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "kube/client/names.h"
 #include "kube/extender/object.h"
+#include "kube/webhook/patch.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +39,12 @@ static bool is_our_annotation(const char *key)
         return !strcmp(key, ANNOTATION_ALLOCATION) || begins(key, "ALIYUN_COM_GPU_MEM_");
 }
 
+/* At creation it says no more than gpu-count does, so anybody may write it; later it would move what is counted. */
+static bool is_fixed_annotation(const char *key)
+{
+        return is_our_annotation(key) || !strcmp(key, ANNOTATION_COUNTS);
+}
+
 static bool is_seccomp_annotation(const char *key)
 {
         return !strcmp(key, SECCOMP_OF_POD) || begins(key, SECCOMP_OF_CONTAINER);
@@ -70,30 +77,6 @@ static bool asks(const json_t *container)
 
 /* ---- patches ----------------------------------------------------------------------------------- */
 
-static void add_patch(json_t *patches, const char *op, const char *path, json_t *value)
-{
-        json_t *one = json_pack("{s:s,s:s}", "op", op, "path", path);
-
-        if (value)
-                (void)json_object_set_new(one, "value", value);
-        (void)json_array_append_new(patches, one);
-}
-
-/* A key as a token of a JSON pointer (RFC 6901). */
-static void escape(const char *key, char *to, size_t size)
-{
-        size_t n = 0;
-
-        for (; *key && n + 3 < size; key++) {
-                if (*key == '~' || *key == '/') {
-                        to[n++] = '~';
-                        to[n++] = *key == '~' ? '0' : '1';
-                } else
-                        to[n++] = *key;
-        }
-        to[n] = '\0';
-}
-
 static void strip_annotations(const json_t *pod, json_t *patches)
 {
         json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations"), *value;
@@ -103,9 +86,9 @@ static void strip_annotations(const json_t *pod, json_t *patches)
         json_object_foreach (annotations, key, value) {
                 if (!is_our_annotation(key))
                         continue;
-                escape(key, part, sizeof(part));
+                patch_escape(key, part, sizeof(part));
                 (void)snprintf(path, sizeof(path), "/metadata/annotations/%s", part);
-                add_patch(patches, "remove", path, NULL);
+                patch_add(patches, "remove", path, NULL);
         }
 }
 
@@ -118,7 +101,7 @@ static void put_void(const json_t *container, const char *at, json_t *patches)
         char path[PATH];
 
         (void)snprintf(path, sizeof(path), has_list ? "%s/env/-" : "%s/env", at);
-        add_patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
+        patch_add(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
 }
 
 /* From the end: a removal must not shift the indices of later patches. */
@@ -133,7 +116,7 @@ static void strip_environment(const json_t *container, const char *at, json_t *p
                 if (!name || !is_our_variable(name))
                         continue;
                 (void)snprintf(path, sizeof(path), "%s/env/%zu", at, i);
-                add_patch(patches, "remove", path, NULL);
+                patch_add(patches, "remove", path, NULL);
         }
 }
 
@@ -146,7 +129,7 @@ static void set_profile(const struct review_settings *settings, const json_t *co
         char path[PATH];
 
         (void)snprintf(path, sizeof(path), "%s/securityContext%s", at, has_context ? "/seccompProfile" : "");
-        add_patch(patches, "add", path, has_context ? profile : json_pack("{s:o}", "seccompProfile", profile));
+        patch_add(patches, "add", path, has_context ? profile : json_pack("{s:o}", "seccompProfile", profile));
 }
 
 /* All containers, for one can pass an open descriptor to another. */
@@ -187,10 +170,11 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
         if (!rents(pod))
                 return;
         if (settings->scheduler && (!scheduler || !*scheduler || !strcmp(scheduler, "default-scheduler")))
-                add_patch(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
+                patch_add(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
         if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
-                add_patch(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
+                patch_add(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
         mutate_containers(settings, spec, patches);
+        patch_counts(pod, patches);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------- */
@@ -350,9 +334,9 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
         bool is_pod;
 
         if (is_update && !is_trusted(settings, request) &&
-            !has_same_annotations(old, pod, is_our_annotation)) { /* R2 */
-                (void)snprintf(why, WHY, "you may not change %s, which names the devices of a pod",
-                               ANNOTATION_ALLOCATION);
+            !has_same_annotations(old, pod, is_fixed_annotation)) { /* R2 */
+                (void)snprintf(why, WHY, "you may not change %s or %s, which name the devices of a pod",
+                               ANNOTATION_ALLOCATION, ANNOTATION_COUNTS);
                 return false;
         }
         if (!rents(pod))

@@ -7,6 +7,9 @@
  * a device the value "void", and refuses what would bypass the gate or can never be placed. From other pods it removes
  * Sublet's annotations only.
  *
+ * A container that asks for several devices (gpu-count) gets the sum of them as its gpu-mem and gpu-share, which
+ * kubelet counts, and the annotation that says on how many devices that is.
+ *
  *  R1  The answer carries the request's uid and is complete whatever was sent.
  *  R2  Only `trusted` users change our annotations; an update by others that would is refused.
  *  R3  Nobody changes the seccomp annotations of a pod that rents. The profile's fields are immutable; the annotations

@@ -236,6 +236,7 @@ static void tick_all(struct agent *agent)
         health_tick(agent);
         sleep_tick(agent);
         sync_tick(agent);
+        routers_tick(agent);
 }
 
 static int run_loop(struct agent *agent, struct err *err)
@@ -270,6 +271,7 @@ static int set_up(struct agent *agent, struct err *err)
 static void tear_down(struct agent *agent)
 {
         kube_done(agent);
+        routers_done(agent);
         while (agent->fleet.n)
                 agent_forget(agent, agent->fleet.at[0]);
         agent->http = http_pool_free(agent->http);
@@ -297,6 +299,8 @@ int agent_run(const struct agent_options *options, struct err *err)
                 tenants_set(agent);
                 r = kube_set(agent, err);
         }
+        if (r == 0)
+                r = routers_set(agent, err);
         if (r == 0)
                 r = process_start(agent, err);
         if (r == 0 && !options->is_check)

@@ -11,6 +11,7 @@
  *      health.c    health, models and metrics of each replica
  *      sleep.c     waking and putting to sleep
  *      tenants.c   shares and suspensions, from Sublet daemons
+ *      routers.c    other routers before the same replicas;  gossip.c  what they say to each other
  *      kube_watch.c  endpoints of Kubernetes services
  *
  * One thread, one loop. Every part has a tick, which starts the calls that are due and requests its next tick with
@@ -26,6 +27,7 @@
 
 struct err;
 struct kube;
+struct routers;
 
 struct agent_options {
         const char *config, *dir, *module, *tls; /* config NULL: of urls; tls: "CERT:KEY" */
@@ -76,6 +78,7 @@ struct agent {
         struct agent_daemon daemons[SETTINGS_LIST];
         size_t n_daemons;
         struct kube *kubes[SETTINGS_SERVICES];
+        struct routers *routers; /* NULL: there are no others */
 
         nsec file_at;
         long long file_stamp[3];
@@ -159,6 +162,12 @@ void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a requ
 void tenants_set(struct agent *agent);
 void tenants_tick(struct agent *agent);
 int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend, agent_done *done);
+
+/* routers.c */
+int routers_check(const struct settings *settings, struct err *err); /* the secret can be read, and is long enough */
+int routers_set(struct agent *agent, struct err *err); /* as agent->settings say. -errno: there are none */
+void routers_tick(struct agent *agent);
+void routers_done(struct agent *agent);
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

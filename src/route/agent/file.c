@@ -80,8 +80,8 @@ static int find_authorities(struct settings *settings, struct err *err)
 
 static int find_files(struct settings *settings, struct err *err)
 {
-        char *paths[] = { settings->certificate, settings->certificate_key, settings->replica_ca,
-                          settings->replica_certificate, settings->replica_certificate_key };
+        char *paths[] = { settings->certificate,         settings->certificate_key,         settings->replica_ca,
+                          settings->replica_certificate, settings->replica_certificate_key, settings->routers_secret };
         int r = find_authorities(settings, err);
 
         for (size_t i = 0; i < ARRAY_SIZE(paths) && r == 0; i++)
@@ -118,7 +118,7 @@ static int read_settings(const struct agent *agent, struct settings **ret, struc
         int r = read_source(agent->options, &settings, err);
 
         if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 || (r = apply_listen(agent, settings, err)) < 0 ||
-            (r = find_files(settings, err)) < 0)
+            (r = find_files(settings, err)) < 0 || (r = routers_check(settings, err)) < 0)
                 return r;
         *ret = TAKE(settings);
         return 0;
@@ -142,6 +142,8 @@ static void take_fresh(struct agent *agent)
                 agent_log(agent, "%s", err.text);
         if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
                 tenants_set(agent);
+        if (routers_set(agent, &err) < 0)
+                agent_log(agent, "%s", err.text);
         free(before);
         agent_log(agent, "%s was read again", agent->options->config);
 }

@@ -52,8 +52,8 @@ struct fleet_replica {
         bool is_terminating;
 
         enum fleet_health health;
-        unsigned int n_failures;
-        bool was_gone; /* connections were refused: the next process has an empty cache */
+        unsigned int n_failures, n_downs; /* in a row; how often it was found down */
+        bool was_gone;                    /* connections were refused: the next process has an empty cache */
         struct settings_models found;
         bool has_models, has_engine;
         struct scrape engine;
@@ -74,6 +74,11 @@ struct fleet_replica {
         nsec tripped_at, forgive_at;
         unsigned int n_trips;
         long long inflight, wanted, sent;
+        bool is_hearsay; /* another router put it out, and it is tripped for that */
+
+        /* Of other routers. */
+        uint64_t sent_elsewhere;
+        bool must_trip; /* one put it out, and the module must be told */
         nsec idle_since;
 
         bool must_forget;

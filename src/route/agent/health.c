@@ -42,13 +42,27 @@ static void became_healthy(struct fleet_replica *replica)
         replica->models_at = 0;
 }
 
+/* A repeated configuration makes it up again. */
+static void let_back(struct fleet_replica *replica)
+{
+        replica->is_tripped = false;
+        json_decref(replica->acknowledged);
+        replica->acknowledged = NULL;
+}
+
 /* The module took it out of use, and it answers again. The more often that happens, the longer it stays out. */
 static void forgive(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         nsec pause;
 
-        if (!replica->is_tripped || answer->began < replica->tripped_at || agent->now < replica->forgive_at)
+        if (!replica->is_tripped || answer->began < replica->tripped_at)
+                return;
+        if (replica->is_hearsay) { /* it answers this router: what others have against it is theirs */
+                let_back(replica);
+                return;
+        }
+        if (agent->now < replica->forgive_at)
                 return;
         if (agent->now - replica->forgive_at > TRIPS_SECONDS * NSEC_PER_SEC)
                 replica->n_trips = 0;
@@ -57,9 +71,7 @@ static void forgive(struct fleet_replica *replica, const struct http_answer *ans
                 pause = FORGIVE_SECONDS_MAX * NSEC_PER_SEC;
         replica->n_trips++;
         replica->forgive_at = agent->now + pause;
-        replica->is_tripped = false;
-        json_decref(replica->acknowledged);
-        replica->acknowledged = NULL; /* a repeated configuration makes it up again */
+        let_back(replica);
         agent_log(agent, "replica %s: answers again after it had failed", replica->name);
 }
 
@@ -90,6 +102,7 @@ static void mark_unhealthy(struct fleet_replica *replica, const struct http_answ
         if (replica->n_failures < settings->health_failures || replica->health == FLEET_UNHEALTHY)
                 return;
         replica->health = FLEET_UNHEALTHY;
+        replica->n_downs++;
         replica->has_engine = false;
         agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
 }

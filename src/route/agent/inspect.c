@@ -62,11 +62,11 @@ static void print_replica(const json_t *entry)
         const char *down_for = text(entry, "down_for"), *model = json_string_value(json_array_get(models, 0));
         size_t n = json_array_size(models);
 
-        (void)printf("%-24s %-9s %8lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(entry, "name"),
-                     !strcmp(down_for, "failures") ? "failing" : text(entry, "state"), number(entry, "inflight"),
-                     number(entry, "wanted"), number(entry, "backlog"), number(entry, "rate_now"),
-                     number(entry, "kv_permille") / 10, number(entry, "sent"), number(entry, "failed"),
-                     model ? model : "(all)", n > 1 ? ", ..." : "");
+        (void)printf("%-24s %-9s %8lld %9lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(entry, "name"),
+                     !strcmp(down_for, "failures") || !strcmp(down_for, "hearsay") ? "failing" : text(entry, "state"),
+                     number(entry, "inflight"), number(entry, "elsewhere"), number(entry, "wanted"),
+                     number(entry, "backlog"), number(entry, "rate_now"), number(entry, "kv_permille") / 10,
+                     number(entry, "sent"), number(entry, "failed"), model ? model : "(all)", n > 1 ? ", ..." : "");
 }
 
 int route_state(const char *dir, bool is_json, struct err *err)
@@ -83,12 +83,12 @@ int route_state(const char *dir, bool is_json, struct err *err)
                 return 0;
         }
         list = json_object_get(root, "replicas");
-        (void)printf("%-24s %-9s %8s %6s %10s %10s %5s %9s %7s  %s\n", "REPLICA", "STATE", "INFLIGHT", "HELD",
-                     "BACKLOG", "RATE", "KV", "SENT", "FAILED", "MODELS");
+        (void)printf("%-24s %-9s %8s %9s %6s %10s %10s %5s %9s %7s  %s\n", "REPLICA", "STATE", "INFLIGHT", "ELSEWHERE",
+                     "HELD", "BACKLOG", "RATE", "KV", "SENT", "FAILED", "MODELS");
         for (size_t i = 0; i < json_array_size(list); i++)
                 print_replica(json_array_get(list, i));
-        (void)printf("%lld held in all; policy %s\n", number(root, "held"),
-                     text(json_object_get(root, "settings"), "policy"));
+        (void)printf("%lld held in all; policy %s; other routers: %lld\n", number(root, "held"),
+                     text(json_object_get(root, "settings"), "policy"), number(root, "routers"));
         return 0;
 }
 

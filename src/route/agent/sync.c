@@ -33,7 +33,8 @@ static long long number(const json_t *object, const char *name)
 static void read_replica(struct agent *agent, struct fleet_replica *replica, const json_t *entry)
 {
         const char *down_for = json_string_value(json_object_get(entry, "down_for"));
-        bool is_tripped = down_for && !strcmp(down_for, "failures");
+        bool is_hearsay = down_for && !strcmp(down_for, "hearsay");
+        bool is_tripped = is_hearsay || (down_for && !strcmp(down_for, "failures"));
         long long sent = number(entry, "sent");
 
         replica->is_there = true;
@@ -43,11 +44,15 @@ static void read_replica(struct agent *agent, struct fleet_replica *replica, con
                 replica->idle_since = agent->now;
         replica->sent = sent;
         if (is_tripped && !replica->is_tripped) {
-                agent_log(agent, "replica %s: taken out of use by the module: %lld failures in a row", replica->name,
-                          number(entry, "failures"));
+                if (is_hearsay)
+                        agent_log(agent, "replica %s: another router took it out of use", replica->name);
+                else
+                        agent_log(agent, "replica %s: taken out of use by the module: %lld failures in a row",
+                                  replica->name, number(entry, "failures"));
                 replica->tripped_at = replica->probe_at = agent->now;
         }
         replica->is_tripped = is_tripped;
+        replica->is_hearsay = is_hearsay;
         if (replica->wanted)
                 sleep_wanted(agent, replica);
 }

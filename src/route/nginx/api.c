@@ -50,7 +50,7 @@ static json_t *replica_json(const struct pool *pool, int i)
         if (!pool_read(pool, i, &config))
                 return NULL;
         is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
-        return json_pack("{ss ss so ss sI si si si si si si sb sb ss sI sI sf sf sI sI sI sI si ss}", "name",
+        return json_pack("{ss ss so ss sI si si si si si si sb sb ss sI sI sf sf sI sI sI sI si sI ss}", "name",
                          config.name, "address", config.address, "models", models_json(&config), "state",
                          is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate, "share",
                          (int)config.share, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens,
@@ -61,10 +61,11 @@ static json_t *replica_json(const struct pool *pool, int i)
                          "rate_now", rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent",
                          (json_int_t)r->sent, "failed", (json_int_t)r->failed, "cached_blocks",
                          (json_int_t)index_count(pool->index, (unsigned int)i), "failures", (int)r->failures,
-                         "down_for",
-                         is_tripped                ? "failures" :
-                         config.state == PICK_DOWN ? "agent" :
-                                                     "");
+                         "elsewhere", (json_int_t)pool_elsewhere(pool, i, HEARD_INFLIGHT, now), "down_for",
+                         is_tripped && r->is_hearsay ? "hearsay" :
+                         is_tripped                  ? "failures" :
+                         config.state == PICK_DOWN   ? "agent" :
+                                                       "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -90,9 +91,10 @@ ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
                         json_array_append_new(replicas, replica);
         }
         return send_json(r, 200,
-                         json_pack("{ss sI sI so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
-                                   (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "settings", settings_json(pool),
-                                   "replicas", replicas));
+                         json_pack("{ss sI sI si so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
+                                   (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "routers",
+                                   (int)pool_routers(pool, clock_now()), "settings", settings_json(pool), "replicas",
+                                   replicas));
 }
 
 /* ---- replicas ------------------------------------------------------------------------------ */
@@ -195,6 +197,14 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
         return send_json(r, 200, settings_json(pool));
 }
 
+static ngx_int_t put_routers(ngx_http_request_t *r, struct pool *pool, json_t *body)
+{
+        const char *why;
+        json_t *answer = sublet_hear(pool, body, &why);
+
+        return why ? send_refusal(r, 400, why) : send_json(r, 200, answer);
+}
+
 /* ---- requests --------------------------------------------------------------------------------------- */
 
 static json_t *read_body(ngx_http_request_t *r)
@@ -263,6 +273,8 @@ static ngx_int_t apply_change(ngx_http_request_t *r, struct pool *pool, json_t *
                 return send_refusal(r, 400, "the body is no JSON object");
         if (path_is(r, "/v1/settings") && r->method == NGX_HTTP_PUT)
                 return put_settings(r, pool, body);
+        if (path_is(r, "/v1/routers") && r->method == NGX_HTTP_PUT)
+                return put_routers(r, pool, body);
         if (split_replica_path(r, name, &verb))
                 return on_replica(r, pool, name, verb, body);
         return send_refusal(r, 404, "there is nothing at this path");

@@ -110,6 +110,8 @@ ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool)
               (double)pool_load(pool, POOL_ALL, POOL_HELD));
         count(to, "sublet_route_holds_total", "counter", "requests that were held", (double)pool->holds);
         count(to, "sublet_route_retries_total", "counter", "tries after a failed one", (double)pool->retries);
+        count(to, "sublet_route_routers", "gauge", "other routers that are heard",
+              (double)pool_routers(pool, clock_now()));
         replicas(to, pool);
         histogram(to, "sublet_route_first_byte_seconds", "from arrival to the first byte of the answer's body",
                   &pool->first);

@@ -233,6 +233,33 @@ static int refuse_at(struct settings_cursor *cursor, const json_t *file, const c
         return settings_refuse(cursor, wanted);
 }
 
+/* HOST:PORT or [ADDRESS]:PORT. */
+static bool is_router(const char *text)
+{
+        const char *colon = strrchr(text, ':');
+
+        return colon && colon > text && settings_is_port(colon + 1) && (*text == '[' || strchr(text, ':') == colon) &&
+               !strchr(text, '/');
+}
+
+static int check_routers(struct settings_cursor *cursor, const json_t *file, const struct settings *settings)
+{
+        const char *key = settings->routers.n       ? "routers" :
+                          *settings->routers_listen ? "routers_listen" :
+                                                      "routers_secret";
+        bool has_all = settings->routers.n && *settings->routers_listen && *settings->routers_secret;
+
+        if (!has_all && (settings->routers.n || *settings->routers_listen || *settings->routers_secret))
+                return refuse_at(cursor, file, key,
+                                 "routers, routers_listen and routers_secret must be given together");
+        for (size_t i = 0; i < settings->routers.n; i++)
+                if (!is_router(settings->routers.at[i]))
+                        return refuse_at(cursor, file, "routers", "routers: expected HOST:PORT of each");
+        if (has_all && !is_router(settings->routers_listen))
+                return refuse_at(cursor, file, "routers_listen", "routers_listen: expected ADDRESS:PORT");
+        return 0;
+}
+
 static int check_settings(struct settings_cursor *cursor, const json_t *file, const struct settings *settings)
 {
         cursor->where[0] = '\0';
@@ -257,7 +284,7 @@ static int check_settings(struct settings_cursor *cursor, const json_t *file, co
                 return refuse_at(cursor, file, "health", "health: expected a path such as /health, or off");
         if (!settings->listen.n && !*settings->certificate)
                 return refuse_at(cursor, file, "listen", "listen: no client could connect");
-        return 0;
+        return check_routers(cursor, file, settings);
 }
 
 bool route_settings_has_tls(const struct settings *settings)

@@ -79,6 +79,12 @@ struct request_rate {
         bool is_per_minute;
 };
 
+/* Between two requests; 0: no bound. */
+static inline uint32_t request_rate_usec(const struct request_rate *rate)
+{
+        return rate->n ? (rate->is_per_minute ? 60000000u : 1000000u) / rate->n : 0;
+}
+
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
         struct request_rate rate;
@@ -93,7 +99,8 @@ struct settings_service {
 };
 
 struct settings {
-        struct settings_list listen, tls_listen, metrics, daemons;
+        struct settings_list listen, tls_listen, metrics, daemons, routers;
+        char routers_listen[SETTINGS_WORD], routers_secret[SETTINGS_PATH];
         char certificate[SETTINGS_PATH], certificate_key[SETTINGS_PATH], log[SETTINGS_PATH], health[SETTINGS_PATH];
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
         char replica_ca[SETTINGS_PATH], replica_certificate[SETTINGS_PATH], replica_certificate_key[SETTINGS_PATH];

@@ -291,6 +291,37 @@ nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores)
         return NVML_SUCCESS;
 }
 
+/* 1: it has joined the fabric that `sublet sim --nvlink` brings up; all that have reach each other. */
+static nvmlReturn_t has_fabric(nvmlDevice_t device, bool *ret)
+{
+        enum { COMPLETED = 3 };
+        uint8_t params[56] = { 0 };
+        nvmlReturn_t r = nvml_enter(device);
+
+        if (r == NVML_SUCCESS)
+                r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x208001a3, params, sizeof(params)));
+        if (r == NVML_SUCCESS)
+                *ret = params[0] == COMPLETED;
+        return r;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, nvmlGpuP2PCapsIndex_t index,
+                                    nvmlGpuP2PStatus_t *status)
+{
+        LOCKED_NVML;
+        bool one = false, other = false;
+        nvmlReturn_t r = has_fabric(device, &one);
+
+        if (r == NVML_SUCCESS)
+                r = has_fabric(peer, &other);
+        if (r != NVML_SUCCESS)
+                return r;
+        if (!status || index > NVML_P2P_CAPS_INDEX_ATOMICS)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        *status = device != peer && one && other ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
+        return NVML_SUCCESS;
+}
+
 /* The driver keeps a part for itself: total is heap and reserved. In bytes. */
 static nvmlReturn_t memory_figures(nvmlDevice_t device, nvmlMemory_v2_t *ret)
 {

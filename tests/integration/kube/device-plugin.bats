@@ -9,7 +9,7 @@ setup() {
         source "$BATS_TEST_DIRNAME/../daemon.bash"
         source "$BATS_TEST_DIRNAME/../kubelet.bash"
         supervisors=()
-        machine_start --gpus 2 --memory 16G
+        machine_start --gpus 2 --memory 16G --nvlink
         daemon_start
         kubelet_start
 }
@@ -137,6 +137,13 @@ sent_again() { grep -c 'all allocations are sent again' "$machine/plugin" || tru
         wait_for grep -q 'the smaller counts' "$machine/plugin"
         pod web u-web 0 4294967296
         told '.[0].device == 0'
+        # on two devices: each has half of what kubelet counted
+        api_pod='{"node":"n1","containers":{"main":{"device":1,"mem_bytes":2147483648,"devices":[{"device":1},{"device":0}]}}}'
+        jq -nc --arg a "$api_pod" '[{kind: "Pod", metadata: {name: "two", namespace: "shop", uid: "u-two", annotations: {"sublet.dev/allocation": $a}},
+                spec: {nodeName: "n1"}, status: {phase: "Pending"}}]' |
+                curl -sf -H "Authorization: Bearer token" "$api/fake/objects" --data-binary @-
+        checkpoint u-two $first-_-0 $first-_-1 $first-_-2 $first-_-3
+        told 'map([.name, .device, .mem_bytes]) == [["two", 0, 2147483648], ["two", 1, 2147483648]]'
         checkpoint u-nobody $first-_-0 # no such pod: no row
         told 'length == 0'
         kill "$apiserver"
@@ -150,6 +157,7 @@ sent_again() { grep -c 'all allocations are sent again' "$machine/plugin" || tru
                         jq -e ".metadata.annotations[\"sublet.dev/devices\"] | fromjson | $1"
         }
         wait_for node_says "length == 2 and .[1].uuid == \"$second\" and .[1].index == 1 and .[1].mem_bytes == 17179869184 and .[1].healthy"
+        node_says 'map(.nvlink) == [[1], [0]]'
         "$plain/src/sublet" sim --dir "$machine" --fault lost-gpu=1
         wait_for node_says '.[0].healthy and (.[1].healthy | not)'
         kill "$apiserver"

@@ -290,6 +290,65 @@ static void a_sleeper_is_woken_unless_it_is_not_to_be(void **state)
         assert_int_equal(decide("m").action, PICK_REFUSE);
 }
 
+static void hear_inflight(int replica, uint64_t inflight, nsec until)
+{
+        struct heard sum = { 0 };
+
+        sum.value[HEARD_INFLIGHT] = inflight;
+        pool_hear(pool, replica, &sum, until);
+}
+
+static void what_others_have_there_counts_until_it_is_old(void **state)
+{
+        int a = add("a", "m", PICK_UP, 4);
+        int b = add("b", "m", PICK_UP, 4);
+
+        (void)state;
+        hear_inflight(a, 3, now + NSEC_PER_SEC);
+        assert_int_equal(decide("m").replica, b); /* equal, but for what others have at a */
+        assert_true(pool_reserve(pool, 0, a, false, now));
+        assert_false(pool_reserve(pool, 0, a, false, now));
+        assert_true(pool_reserve(pool, 0, a, false, now + NSEC_PER_SEC));
+        assert_int_equal(pool_elsewhere(pool, a, HEARD_INFLIGHT, now), 3);
+        assert_int_equal(pool_elsewhere(pool, a, HEARD_INFLIGHT, now + NSEC_PER_SEC), 0);
+        assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
+}
+
+static void what_is_said_is_what_is_here(void **state)
+{
+        int a = add("a", "m", PICK_UP, 0);
+        struct rate_ticket ticket;
+        struct heard said;
+
+        (void)state;
+        hear_inflight(a, 3, now + NSEC_PER_SEC);
+        pool_count(pool, 0, a, POOL_INFLIGHT, 2);
+        pool_count(pool, 0, a, POOL_PREFILL, 700);
+        rate_send(&pool->replicas[a].rate, 5000, now, &ticket);
+        pool_say(pool, a, now, &said);
+        assert_int_equal(said.value[HEARD_INFLIGHT], 2);
+        assert_int_equal(said.value[HEARD_PREFILL], 700);
+        assert_int_equal(said.value[HEARD_BACKLOG], 5000);
+}
+
+static void who_another_router_put_out_is_out_until_it_answers_here(void **state)
+{
+        int a = add("a", "m", PICK_UP, 0);
+        uint64_t serial = pool->serial;
+
+        (void)state;
+        pool_hear_trip(pool, a, now);
+        assert_int_equal(pool_state(pool, a, now), PICK_DOWN);
+        assert_false(pool_is_out(pool, a)); /* what it has in hand stays */
+        assert_int_equal(pool->replicas[a].trips, 0);
+        assert_int_not_equal(pool->serial, serial); /* the agent is told */
+        (void)pool_answered(pool, a, ANSWER_GOOD, now);
+        assert_int_equal(pool_state(pool, a, now), PICK_UP);
+        (void)pool_answered(pool, a, ANSWER_REFUSED, now);
+        assert_int_equal(pool->replicas[a].trips, 1);
+        assert_false(pool->replicas[a].is_hearsay);
+}
+
 static void too_little_memory_is_refused(void **state)
 {
         struct pool *none = NULL;
@@ -317,6 +376,9 @@ int main(void)
                 TEST(what_is_cached_is_found_until_it_is_forgotten),
                 TEST(a_place_is_given_again_when_nothing_is_left_there),
                 TEST(a_sleeper_is_woken_unless_it_is_not_to_be),
+                TEST(what_others_have_there_counts_until_it_is_old),
+                TEST(what_is_said_is_what_is_here),
+                TEST(who_another_router_put_out_is_out_until_it_answers_here),
                 TEST(too_little_memory_is_refused),
         };
 

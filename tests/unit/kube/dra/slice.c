@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static int numa(const char *bus)
-{
-        return !strcmp(bus, "00000000:01:00.0") ? 1 : -1;
-}
-
 static const char *attribute(const json_t *device, const char *name)
 {
         return json_string_value(
@@ -21,12 +16,10 @@ static void test_devices(void **state)
 {
         json_t *devices =
                 json_loads("[{\"uuid\":\"GPU-A\",\"index\":0,\"name\":\"H200\",\"bus_id\":\"00000000:01:00.0\","
-                           "\"memory_bytes\":17179869184,\"mode\":\"time\",\"state\":\"ok\"},"
+                           "\"memory_bytes\":17179869184,\"mode\":\"time\",\"numa\":1,\"state\":\"ok\"},"
                            "{\"uuid\":\"GPU-B\",\"index\":1,\"memory_bytes\":1,\"state\":\"lost\"}]",
                            0, NULL);
-        const struct slice_view view = {
-                .node = "n1", .node_uid = "u-n1", .devices = devices, .driver = "580.1", .numa = numa
-        };
+        const struct slice_view view = { .node = "n1", .node_uid = "u-n1", .devices = devices, .driver = "580.1" };
         json_t *slice = slice_make(&view, 0, 2, 7), *spec, *list, *one, *capacity;
 
         (void)state;

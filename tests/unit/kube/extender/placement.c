@@ -22,7 +22,7 @@ static void the_fullest_device_that_fits_is_taken(void **state)
 {
         const struct placement_node node = NODE({ .total = 80, .used = 0 }, { .total = 80, .used = 60 },
                                                 { .total = 80, .used = 75 }, { .total = 80, .used = 40 });
-        const struct placement_request ten = WANTS({ 10, 0 });
+        const struct placement_request ten = WANTS({ 10, 0, 0 });
         struct placement placement;
 
         (void)state;
@@ -35,7 +35,7 @@ static void the_fullest_device_that_fits_is_taken(void **state)
 static void a_sick_device_gets_nothing(void **state)
 {
         const struct placement_node node = NODE({ .total = 80, .is_unhealthy = true }, { .total = 80, .used = 75 });
-        const struct placement_request five = WANTS({ 5, 0 }), six = WANTS({ 6, 0 });
+        const struct placement_request five = WANTS({ 5, 0, 0 }), six = WANTS({ 6, 0, 0 });
         struct placement placement;
 
         (void)state;
@@ -48,8 +48,9 @@ static void a_refusal_says_what_would_help(void **state)
 {
         const struct placement_node none = { NULL, 0 }, node = NODE({ .total = 80, .used = 50, .share_used = 900 },
                                                                     { .total = 80, .used = 70, .share_used = 100 });
-        const struct placement_request large = WANTS({ 81, 0 }), full = WANTS({ 31, 0 }), share = WANTS({ 30, 200 }),
-                                       two = WANTS({ 20, 0 }, { 20, 0 }), whole = WANTS({ 1, 1001 });
+        const struct placement_request large = WANTS({ 81, 0, 0 }), full = WANTS({ 31, 0, 0 }),
+                                       share = WANTS({ 30, 200, 0 }), two = WANTS({ 20, 0, 0 }, { 20, 0, 0 }),
+                                       whole = WANTS({ 1, 1001, 0 });
         struct placement placement;
 
         (void)state;
@@ -64,7 +65,7 @@ static void a_refusal_says_what_would_help(void **state)
 static void memory_and_time_are_both_promised_whole(void **state)
 {
         const struct placement_node node = NODE({ .total = 80, .share_used = 800 }, { .total = 80, .share_used = 500 });
-        const struct placement_request request = WANTS({ 10, 300 });
+        const struct placement_request request = WANTS({ 10, 300, 0 });
         struct placement placement;
 
         (void)state;
@@ -77,7 +78,7 @@ static void two_containers_are_placed_if_there_is_a_way(void **state)
 {
         const struct placement_node node =
                 NODE({ .total = 80, .used = 30, .share_used = 900 }, { .total = 80, .used = 20, .share_used = 0 });
-        const struct placement_request request = WANTS({ 40, 0 }, { 40, 500 });
+        const struct placement_request request = WANTS({ 40, 0, 0 }, { 40, 500, 0 });
         struct placement placement;
 
         (void)state;
@@ -89,7 +90,7 @@ static void two_containers_are_placed_if_there_is_a_way(void **state)
 static void gpushare_pods_are_on_one_device(void **state)
 {
         const struct placement_node node = NODE({ .total = 16, .used = 10 }, { .total = 16, .used = 6 });
-        struct placement_request request = WANTS({ 5, 0 }, { 5, 0 });
+        struct placement_request request = WANTS({ 5, 0, 0 }, { 5, 0, 0 });
         struct placement placement;
 
         (void)state;
@@ -97,7 +98,7 @@ static void gpushare_pods_are_on_one_device(void **state)
         assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
         assert_int_equal(placement.device[0], 1);
         assert_int_equal(placement.device[1], 1);
-        request = (struct placement_request)WANTS({ UINT64_MAX - 1, 0 }, { 5, 0 });
+        request = (struct placement_request)WANTS({ UINT64_MAX - 1, 0, 0 }, { 5, 0, 0 });
         request.is_together = true;
         assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_LARGE);
 }
@@ -107,7 +108,7 @@ static void containers_of_a_pod_stay_near_each_other(void **state)
         const struct placement_node node =
                 NODE({ .total = 80, .used = 40, .numa = 0 }, { .total = 80, .used = 40, .numa = 1 },
                      { .total = 80, .used = 40, .numa = 0 });
-        const struct placement_request request = WANTS({ 40, 0 }, { 40, 0 });
+        const struct placement_request request = WANTS({ 40, 0, 0 }, { 40, 0, 0 });
         struct placement placement;
 
         (void)state;
@@ -120,7 +121,7 @@ static void containers_of_a_pod_stay_near_each_other(void **state)
 static void what_is_usually_asked_for_stays_possible(void **state)
 {
         const struct placement_node node = NODE({ .total = 80, .used = 40 }, { .total = 80, .used = 16 });
-        const struct placement_request request = WANTS({ 24, 0 });
+        const struct placement_request request = WANTS({ 24, 0, 0 });
         struct placement_mix mix = { 0 };
         struct placement placement;
 
@@ -153,7 +154,7 @@ static void scores_follow_the_policy(void **state)
 {
         const struct placement_node empty = NODE({ .total = 80 }), half = NODE({ .total = 80, .used = 40 });
         const struct placement_node rest = NODE({ .total = 80, .used = 56 });
-        const struct placement_request request = WANTS({ 40, 0 }), small = WANTS({ 24, 0 });
+        const struct placement_request request = WANTS({ 40, 0, 0 }), small = WANTS({ 24, 0, 0 });
         struct placement_mix mix = { 0 };
         struct placement placement = { 0 };
 
@@ -171,13 +172,83 @@ static void scores_follow_the_policy(void **state)
                          10); /* what was useless is used */
 }
 
+/* Pairs 0-1 and 2-3. */
+#define PAIRED(a, b, c, d)                                                                                             \
+        NODE({ .total = 80, .used = (a), .nvlink = 2 }, { .total = 80, .used = (b), .nvlink = 1 },                     \
+             { .total = 80, .used = (c), .nvlink = 8, .numa = 1 },                                                     \
+             { .total = 80, .used = (d), .nvlink = 4, .numa = 1 })
+#define TWO_OF(memory)                                                                                                 \
+        { (memory), 0, 1 },                                                                                            \
+        {                                                                                                              \
+                (memory), 0, 1                                                                                         \
+        }
+
+static void a_container_on_two_devices_gets_neighbours_of_nvlink(void **state)
+{
+        const struct placement_node node = PAIRED(10, 50, 0, 10), full = PAIRED(60, 0, 60, 0);
+        const struct placement_request two = WANTS(TWO_OF(20)), three = WANTS({ 20, 0, 1 }, TWO_OF(20));
+        struct placement placement;
+
+        (void)state;
+        /* Binpack takes the fuller pair, not the two fullest devices (1, and 0 or 3). */
+        assert_int_equal(placement_pick(&node, &two, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 0);
+        assert_int_equal(placement.device[1], 1);
+        assert_int_equal(placement_score(&node, &two, PLACEMENT_BINPACK, NULL, &placement), 5);
+        assert_int_equal(placement_pick(&node, &two, PLACEMENT_SPREAD, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 2);
+        assert_int_equal(placement.device[1], 3);
+        /* No pair has room: it is placed all the same, and the node's score says so. */
+        assert_int_equal(placement_pick(&full, &(struct placement_request)WANTS(TWO_OF(30)), PLACEMENT_BINPACK, NULL,
+                                        &placement),
+                         PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement.device[1], 3);
+        assert_int_equal(placement_score(&full, &(struct placement_request)WANTS(TWO_OF(30)), PLACEMENT_BINPACK, NULL,
+                                         &placement),
+                         1);
+        assert_int_equal(placement_pick(&node, &three, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0] + placement.device[1] + placement.device[2], 0 + 1 + 3);
+}
+
+static void a_refusal_of_several_devices_says_how_many_are_missing(void **state)
+{
+        const struct placement_node node = PAIRED(70, 70, 0, 70);
+        const struct placement_request few = WANTS(TWO_OF(81)), taken = WANTS(TWO_OF(20)),
+                                       five = WANTS({ 1, 0, 1 }, TWO_OF(1), TWO_OF(1)), full = WANTS(TWO_OF(80)),
+                                       both = WANTS(TWO_OF(10), { 80, 0, 0 }, { 80, 0, 0 });
+        struct placement placement;
+
+        (void)state;
+        assert_int_equal(placement_pick(&node, &few, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_LARGE);
+        assert_int_equal(placement_pick(&node, &five, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_FEW);
+        assert_int_equal(placement_pick(&node, &taken, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_TAKEN);
+        assert_int_equal(placement_pick(&node, &full, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_TAKEN);
+        assert_int_equal(placement_pick(&node, &both, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_TOGETHER);
+}
+
+/* The neighbours 0 and 1 would leave no room for the other container: the set has to be apart. */
+static void neighbours_are_preferred_and_a_placement_comes_first(void **state)
+{
+        const struct placement_node node =
+                NODE({ .total = 80, .nvlink = 2 }, { .total = 80, .used = 40, .nvlink = 1 }, { .total = 40 });
+        const struct placement_request request = WANTS(TWO_OF(30), { 80, 0, 0 });
+        struct placement placement;
+
+        (void)state;
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement.device[1], 2);
+        assert_int_equal(placement.device[2], 0);
+}
+
 static uint64_t dice(uint64_t *seed, uint64_t sides)
 {
         *seed = *seed * 6364136223846793005u + 1442695040888963407u;
         return (*seed >> 33) % sides;
 }
 
-/* P1, P2 and the range of scores, whatever the node and the request. */
+/* P1, P2, P4 and the range of scores, whatever the node and the request. */
 static void nothing_is_promised_twice(void **state)
 {
         uint64_t seed = 42;
@@ -194,12 +265,21 @@ static void nothing_is_promised_twice(void **state)
                 struct placement placement;
 
                 for (size_t i = 0; i < 4; i++) {
-                        devices[i] = (struct placement_device){ 1 + dice(&seed, 40), dice(&seed, 30),
-                                                                (unsigned int)dice(&seed, 1100),
-                                                                (unsigned int)dice(&seed, 2), dice(&seed, 8) == 0 };
-                        wants[i] = (struct placement_want){ 1 + dice(&seed, 30), (unsigned int)dice(&seed, 500) };
+                        devices[i] = (struct placement_device){ .total = 1 + dice(&seed, 40),
+                                                                .used = dice(&seed, 30),
+                                                                .share_used = (unsigned int)dice(&seed, 1100),
+                                                                .numa = (unsigned int)dice(&seed, 2),
+                                                                .nvlink = (uint32_t)dice(&seed, 16),
+                                                                .is_unhealthy = dice(&seed, 8) == 0 };
+                        wants[i] = (struct placement_want){ .memory = 1 + dice(&seed, 30),
+                                                            .share = (unsigned int)dice(&seed, 500) };
                         placement_mix_count(&mix, wants[i].memory);
                 }
+                for (size_t i = 1; i < request.n_wants && !request.is_together; i++)
+                        if (dice(&seed, 4) == 0) { /* one container with the want before it */
+                                wants[i - 1].set = wants[i - 1].set ? wants[i - 1].set : (unsigned int)i;
+                                wants[i] = wants[i - 1];
+                        }
                 memcpy(after, devices, sizeof(after));
                 if (placement_pick(&node, &request, policy, &mix, &placement) != PLACEMENT_OK)
                         continue;
@@ -212,9 +292,12 @@ static void nothing_is_promised_twice(void **state)
                         assert_false(devices[placement.device[i]].is_unhealthy);
                         assert_true(after[placement.device[i]].used <= after[placement.device[i]].total);
                         assert_true(after[placement.device[i]].share_used <= PLACEMENT_WHOLE || !wants[i].share);
+                        for (size_t k = 0; k < i; k++) /* P4 */
+                                assert_true(!wants[i].set || wants[i].set != wants[k].set ||
+                                            placement.device[i] != placement.device[k]);
                 }
         }
-        assert_true(placed > 2000);
+        assert_in_range(placed, 1500, 20000);
 }
 
 int main(void)
@@ -230,6 +313,9 @@ int main(void)
                 cmocka_unit_test(what_is_usually_asked_for_stays_possible),
                 cmocka_unit_test(a_mix_forgets_and_stays_bounded),
                 cmocka_unit_test(scores_follow_the_policy),
+                cmocka_unit_test(a_container_on_two_devices_gets_neighbours_of_nvlink),
+                cmocka_unit_test(a_refusal_of_several_devices_says_how_many_are_missing),
+                cmocka_unit_test(neighbours_are_preferred_and_a_placement_comes_first),
                 cmocka_unit_test(nothing_is_promised_twice),
         };
 

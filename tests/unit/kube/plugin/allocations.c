@@ -165,6 +165,29 @@ static void where_the_extender_places_the_pod_says_the_device_and_kubelet_the_am
         pods_done(&pods);
 }
 
+static void each_of_several_devices_has_an_equal_part_of_what_kubelet_allocated(void **state)
+{
+        static const char text[] = CHECKPOINT(ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\",\"GPU-a-_-1\"]"));
+        static const char both[] = "\"mem_bytes\":1099511627776,\"devices\":[{\"device\":1,\"uuid\":\"GPU-b\"},"
+                                   "{\"device\":0,\"uuid\":\"GPU-a\"}]}";
+        struct pods pods = { 0 };
+        char given[256];
+
+        (void)state;
+        pods_begin(&pods);
+        (void)snprintf(given, sizeof(given), GIVEN("n1", "{\"device\":1,%s"), both);
+        pod_put(&pods, "u1", ALLOCATION, given, "n1", "Pending");
+        assert_non_null(strstr(row(make(text, &pods), 0), "\"uuid\":\"GPU-b\",\"mem_bytes\":2147483648"));
+        assert_non_null(strstr(row(make(text, &pods), 1), "\"uuid\":\"GPU-a\",\"mem_bytes\":2147483648"));
+        assert_string_equal(row(make(text, &pods), 2), "");
+        /* All of them, or no row: one is unknown, one is there twice. */
+        pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"devices\":[{\"device\":0},{\"device\":7}]}"), "n1", "Pending");
+        assert_string_equal(row(make(text, &pods), 0), "");
+        pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"devices\":[{\"device\":0},{\"device\":0}]}"), "n1", "Pending");
+        assert_string_equal(row(make(text, &pods), 0), "");
+        pods_done(&pods);
+}
+
 static void a_pod_that_is_over_or_elsewhere_or_not_placed_gets_no_row(void **state)
 {
         static const char text[] = CHECKPOINT(ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\"]"));
@@ -235,6 +258,7 @@ int main(void)
                 cmocka_unit_test(thousands_of_rows_of_another_plugin_hide_none_of_ours),
                 cmocka_unit_test(ids_that_this_node_has_not_are_left_out_with_the_reason),
                 cmocka_unit_test(where_the_extender_places_the_pod_says_the_device_and_kubelet_the_amount),
+                cmocka_unit_test(each_of_several_devices_has_an_equal_part_of_what_kubelet_allocated),
                 cmocka_unit_test(a_pod_that_is_over_or_elsewhere_or_not_placed_gets_no_row),
                 cmocka_unit_test(a_list_without_a_pod_ends_it),
                 cmocka_unit_test(what_is_no_checkpoint_is_refused),

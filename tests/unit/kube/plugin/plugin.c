@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const struct plugin_node two = {
-        .devices = { { .uuid = "GPU-a", .index = 0, .memory = 16 * GIB, .is_healthy = true },
-                     { .uuid = "GPU-b", .index = 1, .memory = 8 * GIB + 1, .is_healthy = true } },
+        .devices = { { .uuid = "GPU-a", .index = 0, .memory = 16 * GIB, .is_healthy = true, .numa = -1 },
+                     { .uuid = "GPU-b", .index = 1, .memory = 8 * GIB + 1, .is_healthy = true, .numa = -1 } },
         .n_devices = 2,
         .is_daemon_up = true,
 };
@@ -176,6 +176,12 @@ static void more_than_all_of_a_devices_time_is_refused(void **state)
         assert_int_equal(plugin_allocate(&share, &two, &plain, &(struct grpc_message){ request.data, request.size },
                                          &answer, NULL),
                          -EBUSY);
+        /* The extender gives a part of several: kubelet counts the sum, of which the container is told nothing. */
+        assert_int_equal(plugin_allocate(&share, &two, &(struct plugin_ways){ .is_placed = true },
+                                         &(struct grpc_message){ request.data, request.size }, &answer, NULL),
+                         0);
+        assert_false(has(&answer, "SUBLET_SHARE"));
+        grpc_message_done(&answer);
 }
 
 static void under_mps_a_container_is_on_one_device(void **state)
@@ -194,7 +200,8 @@ static void under_mps_a_container_is_on_one_device(void **state)
 }
 
 /* "" where it is refused. */
-static const char *prefer(const struct plugin_resource *resource, const char *available, const char *must, uint8_t size)
+static const char *prefer_of(const struct plugin_node *node, const struct plugin_resource *resource,
+                             const char *available, const char *must, uint8_t size)
 {
         static char text[1024];
         struct writer container = { 0 }, request = { 0 };
@@ -207,12 +214,17 @@ static const char *prefer(const struct plugin_resource *resource, const char *av
         container.data[container.size++] = size;
         field_write(&request, 1, container.data, container.size);
         text[0] = '\0';
-        if (plugin_prefer(resource, &two, &(struct grpc_message){ request.data, request.size }, &answer, NULL) < 0)
+        if (plugin_prefer(resource, node, &(struct grpc_message){ request.data, request.size }, &answer, NULL) < 0)
                 return text;
         for (size_t at = 2; at < answer.size; at += 2u + answer.data[at + 1])
                 n += (size_t)sprintf(text + n, "%s%.*s", n ? " " : "", answer.data[at + 1], answer.data + at + 2);
         grpc_message_done(&answer);
         return text;
+}
+
+static const char *prefer(const struct plugin_resource *resource, const char *available, const char *must, uint8_t size)
+{
+        return prefer_of(&two, resource, available, must, size);
 }
 
 static void memory_is_packed_where_least_is_left_and_enough(void **state)
@@ -231,6 +243,48 @@ static void seats_are_spread(void **state)
         (void)state;
         assert_string_equal(prefer(&seats, "GPU-a-_-0 GPU-a-_-1 GPU-b-_-0 GPU-b-_-1", "", 2), "GPU-a-_-0 GPU-b-_-0");
         assert_string_equal(prefer(&seats, "GPU-a-_-0 GPU-b-_-0 GPU-b-_-1", "", 1), "GPU-b-_-0");
+}
+
+static void seats_on_several_devices_are_on_neighbours(void **state)
+{
+        static const char free[] = "GPU-a-_-0 GPU-a-_-1 GPU-b-_-0 GPU-c-_-0 GPU-c-_-1 GPU-d-_-0";
+        struct plugin_node four = { .devices = { { .uuid = "GPU-a", .nvlink = 8 },
+                                                 { .uuid = "GPU-b", .nvlink = 4 },
+                                                 { .uuid = "GPU-c", .nvlink = 2 },
+                                                 { .uuid = "GPU-d", .nvlink = 1 } },
+                                    .n_devices = 4,
+                                    .is_daemon_up = true };
+
+        (void)state;
+        assert_string_equal(prefer_of(&four, &seats, free, "", 2), "GPU-a-_-0 GPU-d-_-0");
+        assert_string_equal(prefer_of(&four, &seats, free, "GPU-b-_-0", 2), "GPU-b-_-0 GPU-c-_-0");
+        assert_string_equal(prefer_of(&four, &seats, "GPU-a-_-0 GPU-b-_-0", "", 2), "GPU-a-_-0 GPU-b-_-0");
+        assert_int_equal(strlen(prefer_of(&four, &seats, free, "", 5)), strlen("GPU-a-_-0") * 5 + 4);
+        four.devices[0].nvlink = four.devices[1].nvlink = four.devices[2].nvlink = four.devices[3].nvlink = 0;
+        four.devices[0].numa = four.devices[1].numa = 1;
+        assert_string_equal(prefer_of(&four, &seats, "GPU-a-_-0 GPU-c-_-0 GPU-d-_-0", "", 2), "GPU-c-_-0 GPU-d-_-0");
+}
+
+static bool names_node(const struct plugin_node *node, const char *topology, size_t size)
+{
+        _cleanup_(grpc_message_done) struct grpc_message answer = { 0 };
+
+        assert_int_equal(plugin_list(&memory, node, &answer), 0);
+        return memmem(answer.data, answer.size, topology, size) != NULL;
+}
+
+static void kubelet_is_told_the_numa_node_where_ids_mean_a_device(void **state)
+{
+        static const char one[] = { 3 << 3 | 2, 4, 1 << 3 | 2, 2, 1 << 3, 1 }; /* topology { nodes { ID: 1 } } */
+        struct plugin_node node = two;
+
+        (void)state;
+        node.devices[0].numa = node.devices[1].numa = -1;
+        assert_false(names_node(&node, "\x1a", 1));
+        node.devices[1].numa = 1;
+        assert_true(names_node(&node, one, sizeof(one)));
+        node.is_placed = true; /* the extender places */
+        assert_false(names_node(&node, "\x1a", 1));
 }
 
 static void a_choice_that_cannot_be_is_refused(void **state)
@@ -258,8 +312,9 @@ static void the_daemons_answer_is_read_whole_or_not_at_all(void **state)
         struct plugin_node node = { 0 };
 
         (void)state;
-        assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-a\",\"memory_bytes\":5,\"state\":\"ok\",\"new\":1},"
-                                   "{\"index\":4,\"uuid\":\"GPU-b\",\"memory_bytes\":5,\"state\":\"lost\"}]",
+        assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-a\",\"memory_bytes\":5,\"state\":\"ok\",\"new\":1,"
+                                   "\"numa\":null,\"nvlink\":[4,9]},"
+                                   "{\"index\":4,\"uuid\":\"GPU-b\",\"memory_bytes\":5,\"state\":\"lost\",\"numa\":1}]",
                                    &node),
                          0);
         assert_int_equal(node.n_devices, 2);
@@ -267,6 +322,9 @@ static void the_daemons_answer_is_read_whole_or_not_at_all(void **state)
         assert_true(node.devices[0].is_healthy);
         assert_false(node.devices[1].is_healthy);
         assert_true(node.is_daemon_up);
+        assert_int_equal(node.devices[0].numa, -1);
+        assert_int_equal(node.devices[0].nvlink, 2); /* by place, not by the daemon's number */
+        assert_int_equal(node.devices[1].numa, 1);
         assert_int_equal(read_node("{}", &node), -EPROTO);
         assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-a\",\"state\":\"ok\"}]", &node), -EPROTO);
         assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-_-a\",\"memory_bytes\":5,\"state\":\"ok\"}]", &node),
@@ -291,6 +349,8 @@ int main(void)
                 cmocka_unit_test(under_mps_a_container_is_on_one_device),
                 cmocka_unit_test(memory_is_packed_where_least_is_left_and_enough),
                 cmocka_unit_test(seats_are_spread),
+                cmocka_unit_test(seats_on_several_devices_are_on_neighbours),
+                cmocka_unit_test(kubelet_is_told_the_numa_node_where_ids_mean_a_device),
                 cmocka_unit_test(a_choice_that_cannot_be_is_refused),
                 cmocka_unit_test(the_daemons_answer_is_read_whole_or_not_at_all),
         };

@@ -158,6 +158,33 @@ static void a_pod_that_rents_gets_scheduler_class_and_profile(void **state)
                        "add /spec/containers/0/securityContext/seccompProfile\n");
 }
 
+#define COUNT(n)                                                                                                       \
+        "\"resources\":{\"limits\":{\"sublet.dev/gpu-mem\":\"8\",\"sublet.dev/gpu-share\":\"30\",\"sublet.dev/"        \
+        "gpu-count\":\"" n "\"}}"
+
+static void a_container_on_several_devices_asks_kubelet_for_the_sum(void **state)
+{
+        static const char sum[] = "{\"name\":\"c\",\"resources\":{\"limits\":{\"sublet.dev/"
+                                  "gpu-mem\":\"16\",\"sublet.dev/gpu-share\":\"60\"}}," OURS "}";
+
+        (void)state;
+        assert_patches(mutate("{\"name\":\"c\"," COUNT("2") "," OURS "}", ",\"schedulerName\":\"other\"" CLASS, ""),
+                       "add /spec/containers/0/securityContext/seccompProfile\n"
+                       "replace /spec/containers/0/resources/limits/sublet.dev~1gpu-mem 16\n"
+                       "replace /spec/containers/0/resources/limits/sublet.dev~1gpu-share 60\n"
+                       "remove /spec/containers/0/resources/limits/sublet.dev~1gpu-count\n"
+                       "add /metadata/annotations/sublet.dev~1gpu-counts {\"c\":2}\n");
+        /* Its own result is left as it is, and is accepted. */
+        assert_patches(mutate(sum, ",\"schedulerName\":\"other\"" CLASS, "\"sublet.dev/gpu-counts\":\"{\\\"c\\\":2}\""),
+                       "add /spec/containers/0/securityContext/seccompProfile\n");
+        assert_verdict(create(sum, CLASS, "\"sublet.dev/gpu-counts\":\"{\\\"c\\\":2}\""), NULL);
+        /* What cannot be granted stays, and is refused. */
+        assert_patches(mutate("{\"name\":\"c\"," COUNT("17") "," OURS "}", ",\"schedulerName\":\"other\"" CLASS, ""),
+                       "add /spec/containers/0/securityContext/seccompProfile\n");
+        assert_verdict(create("{\"name\":\"c\"," COUNT("17") "," OURS "}", CLASS, ""), "gpu-count is 2 to 16 devices");
+        assert_verdict(create(sum, CLASS, "\"sublet.dev/gpu-counts\":\"{\\\"c\\\":3}\""), "no multiple");
+}
+
 static void our_variables_go_from_the_end_so_that_indices_hold(void **state)
 {
         (void)state;
@@ -252,6 +279,16 @@ static void only_trusted_users_change_our_annotations(void **state)
         assert_verdict(update("", one, two), "you may not change");
 }
 
+static void on_how_many_devices_it_is_nobody_changes_later(void **state)
+{
+        static const char two[] = "\"sublet.dev/gpu-counts\":\"{\\\"c\\\":2}\"";
+
+        (void)state;
+        assert_verdict(update("alice", two, two), NULL);
+        assert_verdict(update("alice", two, ""), "you may not change");
+        assert_verdict(update("alice", "", two), "you may not change");
+}
+
 static void nobody_changes_the_seccomp_annotations_of_a_pod_that_rents(void **state)
 {
         static const char ours[] = "\"seccomp.security.alpha.kubernetes.io/pod\":\"unconfined\"";
@@ -291,6 +328,8 @@ int main(void)
                 cmocka_unit_test(an_answer_is_whole_whatever_was_sent),
                 cmocka_unit_test(a_pod_that_rents_nothing_loses_our_annotations_only),
                 cmocka_unit_test(a_pod_that_rents_gets_scheduler_class_and_profile),
+                cmocka_unit_test(a_container_on_several_devices_asks_kubelet_for_the_sum),
+                cmocka_unit_test(on_how_many_devices_it_is_nobody_changes_later),
                 cmocka_unit_test(our_variables_go_from_the_end_so_that_indices_hold),
                 cmocka_unit_test(a_container_that_asks_for_nothing_sees_no_device),
                 cmocka_unit_test(what_would_bypass_the_gate_is_refused),

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PUT /v1/routers of the agent's API: what the other routers have at the replicas, for what this one has there. */
+#include "route/nginx/module.h"
+
+#include "route/request/heard_body.h"
+#include "route/request/replica_body.h"
+
+static json_t *say_replica(const struct pool *pool, int i, nsec now)
+{
+        const struct pool_replica *r = &pool->replicas[i];
+        struct pool_config config;
+        struct heard said;
+        json_t *entry;
+
+        if (!pool_read(pool, i, &config))
+                return NULL;
+        pool_say(pool, i, now, &said);
+        entry = json_pack("{ss sI}", "name", config.name, "trips", (json_int_t)r->trips);
+        for (int k = 0; k < HEARD_N; k++)
+                (void)json_object_set_new(entry, HEARD_NAMES[k], json_integer((json_int_t)said.value[k]));
+        return entry;
+}
+
+/* Of the keys that were asked about. */
+static json_t *say_keys(struct pool *pool, const json_t *asked)
+{
+        json_t *list = json_array();
+
+        for (size_t k = 0; k < json_array_size(asked); k++) {
+                const json_t *name = json_object_get(json_array_get(asked, k), "name");
+                struct allowance *allowance = allowance_find(
+                        pool->keys, POOL_KEYS, pool_model_hash(json_string_value(name), json_string_length(name)));
+
+                (void)json_array_append_new(list, json_pack("{sO sI}", "name", name, "spent",
+                                                            (json_int_t)(allowance ? allowance->spent : 0)));
+        }
+        return list;
+}
+
+static json_t *say_all(struct pool *pool, const json_t *body, nsec now)
+{
+        json_t *list = json_array();
+
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                json_t *entry = say_replica(pool, i, now);
+
+                if (entry)
+                        (void)json_array_append_new(list, entry);
+        }
+        return json_pack("{so so}", "replicas", list, "keys", say_keys(pool, json_object_get(body, "keys")));
+}
+
+static const char *hear_all(struct pool *pool, const json_t *list, nsec until, nsec now)
+{
+        for (size_t k = 0; k < json_array_size(list); k++) {
+                struct heard heard;
+                const char *name, *why;
+                bool is_tripped;
+                int i;
+
+                why = heard_body_read(json_array_get(list, k), &name, &heard, &is_tripped);
+                if (why)
+                        return why;
+                i = pool_find(pool, name);
+                if (i < 0)
+                        continue;
+                pool_hear(pool, i, &heard, until);
+                if (is_tripped)
+                        pool_hear_trip(pool, i, now);
+        }
+        return NULL;
+}
+
+static const char *hear_keys(struct pool *pool, const json_t *list, nsec now)
+{
+        for (size_t k = 0; k < json_array_size(list); k++) {
+                const json_t *name = json_object_get(json_array_get(list, k), "name");
+                struct allowance *allowance;
+                const char *why;
+                uint32_t usec, n;
+
+                why = heard_body_key(json_array_get(list, k), &usec, &n);
+                if (why)
+                        return why;
+                allowance = allowance_find(pool->keys, POOL_KEYS,
+                                           pool_model_hash(json_string_value(name), json_string_length(name)));
+                if (allowance && n)
+                        allowance_hear(allowance, (nsec)usec * NSEC_PER_USEC, n, now);
+        }
+        return NULL;
+}
+
+json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
+{
+        uint32_t keep_ms = 0, n = 0;
+        nsec now = clock_now();
+        uint64_t before = pool->serial;
+        const char *why = replica_body_number(body, "keep_ms", &keep_ms);
+
+        why = why ? why : replica_body_number(body, "routers", &n);
+        why = why ? why : n > POOL_ROUTERS ? "there are more routers than 16" : NULL;
+        why = why ? why : hear_all(pool, json_object_get(body, "replicas"), now + (nsec)keep_ms * NSEC_PER_MSEC, now);
+        why = why ? why : hear_keys(pool, json_object_get(body, "keys"), now);
+        *ret_why = why;
+        if (why)
+                return NULL;
+        pool->n_routers = n;
+        pool->routers_until = now + (nsec)keep_ms * NSEC_PER_MSEC;
+        if (pool->serial != before || pool_load(pool, POOL_ALL, POOL_HELD)) /* a slot may be free elsewhere */
+                sublet_ring();
+        return say_all(pool, body, now);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "route/request/heard_body.h"
+
+#include "route/request/replica_body.h"
+
+static const char *read_value(const json_t *entry, const char *name, uint64_t *ret)
+{
+        const json_t *n = json_object_get(entry, name);
+
+        *ret = (uint64_t)json_integer_value(n);
+        if (n && (!json_is_integer(n) || json_integer_value(n) < 0 || *ret > HEARD_MAX * POOL_ROUTERS))
+                return "what was heard is whole numbers, none below 0";
+        return NULL;
+}
+
+const char *heard_body_read(const json_t *entry, const char **ret_name, struct heard *ret, bool *ret_is_tripped)
+{
+        const char *name = json_string_value(json_object_get(entry, "name")), *why = NULL;
+
+        if (!name || !replica_name_is_fine(name))
+                return "each entry needs the name of a replica";
+        for (int i = 0; i < HEARD_N && !why; i++)
+                why = read_value(entry, HEARD_NAMES[i], &ret->value[i]);
+        *ret_name = name;
+        *ret_is_tripped = json_is_true(json_object_get(entry, "tripped"));
+        return why;
+}
+
+const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent)
+{
+        const char *why;
+
+        *ret_interval_us = *ret_spent = 0;
+        if (!json_string_length(json_object_get(entry, "name")))
+                return "each entry needs the name of a key";
+        why = replica_body_number(entry, "interval_us", ret_interval_us);
+        return why ? why : replica_body_number(entry, "spent", ret_spent);
+}
