@@ -10,6 +10,7 @@
 #   make bench-gate   what supervision costs, native and supervised side by side
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
+#   make docs         the documents as HTML, with pictures from the simulator, in build/site
 #   make lint         format, house rules, figures, shell, spelling
 #   make install      PREFIX=/usr/local     [DESTDIR=...]; make uninstall takes it away again
 #   make deb          Debian packages, in packages/; make tarball for other distributions
@@ -20,7 +21,7 @@ PREFIX ?=
 OUT    ?= packages
 comma  := ,
 
-.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint install uninstall deb tarball clean
+.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint docs install uninstall deb tarball clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -54,6 +55,10 @@ bench-route: all
 
 lint: all
 	@tools/lint $(BUILD)
+
+docs: all
+	@tools/pictures $(BUILD) $(BUILD)/site/pictures
+	@tools/site $(BUILD)/site
 
 # A prefix that is named holds, also where the build was configured with another one. What knows it is built again.
 install: all

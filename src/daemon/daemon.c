@@ -21,6 +21,7 @@
 #include "wire/directory.h"
 #include "wire/machine.h"
 #include "wire/own_file.h"
+#include "daemon/health.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "daemon/state/events.h"
@@ -270,9 +271,11 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if ((r = start_sched(daemon, &daemon->devices[i], err)) < 0)
                         return r;
-        /* Without NVML there are no lists of processes and no Xids; the scheduler still sees a lost device. */
+        /* Without NVML there are no lists of processes, no Xids and no figures of health; the scheduler still sees a
+         * lost device. */
         (void)unmanaged_start(daemon, &daemon->unmanaged);
         (void)watch_start(daemon, &daemon->watch);
+        (void)health_start(daemon, &daemon->health);
         shims_recover(daemon);
         mps_adopt(daemon);
         if ((r = listeners_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
@@ -308,6 +311,7 @@ static void daemon_end(struct daemon *daemon)
         listeners_close(daemon);
         daemon->unmanaged = unmanaged_stop(daemon->unmanaged);
         daemon->watch = watch_stop(daemon->watch);
+        daemon->health = health_stop(daemon->health);
         mps_leave(daemon);
         shims_leave(daemon);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {

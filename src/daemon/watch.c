@@ -50,9 +50,12 @@ static void on_found(struct loop_source *source, uint32_t events)
         while (read(source->fd, &found, sizeof(found)) == sizeof(found)) {
                 if (found.device >= watch->daemon->n_devices)
                         continue;
-                if (found.xid)
+                if (found.xid) {
+                        watch->daemon->devices[found.device].xid = found.xid;
+                        watch->daemon->devices[found.device].n_xids++;
                         event_emit(watch->daemon, EVENT_XID, NULL, (int)found.device, "Xid %llu",
                                    (unsigned long long)found.xid);
+                }
                 if (found.xid == XID_OFF_THE_BUS || !found.xid)
                         device_lose(&watch->daemon->devices[found.device]);
         }

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gpu/find.h"
+#include "gpu/health.h"
 #include "wire/machine.h"
 #include "wire/own_file.h"
 
@@ -96,6 +97,20 @@ static void check_own(struct doctor *doctor, struct lease *lease)
                         "what contexts cost was not measured on this device: the largest known figures are charged");
 }
 
+/* Without NVML nothing is asked, and nothing said: `card` has told what there is. */
+static void check_health(struct doctor *doctor, const struct gpu_device *devices, unsigned int n)
+{
+        struct gpu_figures figures;
+        struct gpu_health *health;
+
+        if (gpu_health_open(&health) < 0)
+                return;
+        for (unsigned int i = 0; i < n; i++)
+                findings_judge_health(&doctor->findings, i,
+                                      gpu_health_read(health, devices[i].uuid, &figures) == 0 ? &figures : NULL);
+        (void)gpu_health_close(health);
+}
+
 static void check_devices(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
@@ -112,8 +127,10 @@ static void check_devices(struct doctor *doctor)
                              i < n_found ? found[i].name : "", i < n_found && found[i].name[0] ? ", " : "",
                              bytes_format(lease.devices[i].total, size), lease.devices[i].minor);
         }
-        if (r == 0)
+        if (r == 0) {
+                check_health(doctor, found, n_found);
                 check_own(doctor, &lease);
+        }
         if (r == 0)
                 return;
         findings_gap(findings, "card", FINDING_MISSING,

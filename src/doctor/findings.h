@@ -21,7 +21,7 @@ enum finding_status {
 };
 
 enum {
-        FINDINGS_MAX = 96, /* two for each of 32 devices among them; further ones are dropped */
+        FINDINGS_MAX = 128, /* three for each of 32 devices among them; further ones are dropped */
 };
 
 struct finding {
@@ -67,6 +67,11 @@ void findings_judge_wake_up(struct findings *findings, int error, const char *ke
 
 /* The first characters of two parameters of nvidia_uvm; 0: not readable. */
 void findings_judge_uvm(struct findings *findings, char disable_hmm, char builtin_tests);
+
+struct gpu_figures;
+
+/* What device `index` tells of its health; NULL: it could not be asked. */
+void findings_judge_health(struct findings *findings, unsigned int index, const struct gpu_figures *figures);
 
 /* nodes: those that a tenant could open and should not have, separated by blanks; "": none. */
 void findings_judge_nodes(struct findings *findings, const char *nodes);

@@ -18,9 +18,15 @@
 /* help: NULL is none. */
 void metrics_head(FILE *to, const char *name, const char *type, const char *help);
 
-/* Labels are pairs of a name and a value, of any bytes; NULL ends them. A whole number is written as such, up to where
- * a double is exact (9e15). */
+/* Labels are pairs of a name and a value, of any bytes; what is not UTF-8 becomes U+FFFD. NULL ends them. A whole
+ * number is written as such, up to where a double is exact (9e15). */
 void metrics_value(FILE *to, const char *name, double value, ...) __attribute__((sentinel));
+
+struct metrics_label {
+        const char *name, *value; /* value: any bytes; NULL: the label is left out */
+};
+
+void metrics_series(FILE *to, const char *name, double value, const struct metrics_label *labels, size_t n);
 
 struct metrics_histogram {
         const double *bounds;   /* of the buckets, rising, in the metric's unit */

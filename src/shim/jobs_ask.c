@@ -283,6 +283,7 @@ bool jobs_returns_send(struct jobs *jobs)
         while (n < jobs->n_returns && return_send(jobs, jobs->returns[n]))
                 n++;
         jobs->n_returns -= n;
-        memmove(jobs->returns, jobs->returns + n, jobs->n_returns * sizeof(*jobs->returns));
+        if (jobs->n_returns) /* without any, there is no array yet */
+                memmove(jobs->returns, jobs->returns + n, jobs->n_returns * sizeof(*jobs->returns));
         return !jobs->n_returns;
 }

@@ -50,6 +50,30 @@ void api_readyz(struct daemon *daemon, const struct api_request *request, const 
                 api_json(ret, API_OK, json_pack("{s:s}", "status", "ready"));
 }
 
+/* Names as in gpu/health.def, base units; null: the device tells nothing. */
+static json_t *health_json(const struct daemon *daemon, const struct device *device)
+{
+        static const char *const names[] = {
+#define HEALTH(figure, type, help) #figure,
+#include "gpu/health.def"
+#undef HEALTH
+        };
+        const struct gpu_figures *figures = device_health(device);
+        json_t *object = json_object();
+
+        for (enum gpu_figure figure = 0; figures && figure < GPU_N_FIGURES; figure++)
+                if (gpu_figure_is_known(figures, figure))
+                        (void)json_object_set_new(object, names[figure], json_real(figures->of[figure]));
+        if (daemon->watch)
+                (void)json_object_set_new(object, "xid_errors_total", json_integer((json_int_t)device->n_xids));
+        if (device->n_xids)
+                (void)json_object_set_new(object, "latest_xid", json_integer((json_int_t)device->xid));
+        if (json_object_size(object))
+                return object;
+        json_decref(object);
+        return json_null();
+}
+
 /* Indices of the devices that NVLink joins it with. */
 static json_t *links_json(const struct gpu_device *info)
 {
@@ -71,7 +95,7 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
         return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, "
-                         "s:I, s:o, s:o}",
+                         "s:I, s:o, s:o, s:o}",
                          "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
                          device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
                          (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
@@ -85,7 +109,7 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                          "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
                          (json_int_t)device->balance.unexplained, "numa",
                          device->info.numa < 0 ? json_null() : json_integer(device->info.numa), "nvlink",
-                         links_json(&device->info));
+                         links_json(&device->info), "health", health_json(daemon, device));
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)

@@ -2,11 +2,13 @@
 /* Metrics for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for
  * counters, ratios from 0 to 1). A family is a row with a function of one tenant on one device. */
 #include "daemon/api/api.h"
+#include "daemon/api/metrics.h"
 
 #include "base/cleanup.h"
 #include "net/metrics.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* One tenant on one device. row: NULL before its shim's hello. */
@@ -84,79 +86,36 @@ static const struct family {
         { "sublet_tenant_waiting", "gauge", "1 while it has work and is not on the device.", waiting },
 };
 
-static double device_memory(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return (double)device->info.total;
-}
-
-static double device_leased(const struct daemon *daemon, const struct device *device)
-{
-        return (double)tenants_leased(&daemon->tenants, device->index, NULL);
-}
-
-static double device_share(const struct daemon *daemon, const struct device *device)
-{
-        return tenants_promised(&daemon->tenants, device->index, NULL) / 1000.0;
-}
-
-static double device_busy(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return device->scheduled.busy / 1000.0;
-}
-
-static double device_unexplained(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return (double)device->balance.unexplained;
-}
-
-static double device_switches(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return (double)device->scheduled.n_switches;
-}
-
-static double device_lost_records(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return (double)device->scheduled.n_lost;
-}
-
-static double device_is_lost(const struct daemon *daemon, const struct device *device)
-{
-        (void)daemon;
-        return device->is_lost;
-}
-
-static const struct device_family {
-        const char *name, *type, *help;
-        double (*of)(const struct daemon *daemon, const struct device *device);
-} device_families[] = {
-        { "sublet_device_memory_bytes", "gauge", "Memory of the device.", device_memory },
-        { "sublet_device_memory_leased_bytes", "gauge", "Sum of its tenants' quotas.", device_leased },
-        { "sublet_device_memory_unexplained_bytes", "gauge",
-          "The driver's total less what tenants and programs beside Sublet hold and what was there before.",
-          device_unexplained },
-        { "sublet_device_share_ratio", "gauge", "Sum of the shares that were asked for.", device_share },
-        { "sublet_device_busy_ratio", "gauge", "Part of the latest second in which somebody was on the device.",
-          device_busy },
-        { "sublet_device_context_switches_total", "counter", "Context switches seen.", device_switches },
-        { "sublet_meter_lost_records_total", "counter", "Records of context switches that the driver dropped.",
-          device_lost_records },
-        { "sublet_device_lost", "gauge", "1 after the device fell off the bus.", device_is_lost },
+enum {
+        LABELS_MAX = 8,
 };
 
-static void write_value(FILE *to, const char *name, const char *tenant, const struct device *device, double value)
-{
-        char index[16];
+/* Who a tenant is and where, as every series about it says; uncut. The texts live as long as `ret`. */
+struct identity {
+        struct metrics_label labels[LABELS_MAX];
+        size_t n;
+        char user[16], index[16];
+};
 
-        (void)snprintf(index, sizeof(index), "%u", device->index);
-        if (tenant)
-                metrics_value(to, name, value, "tenant", tenant, "device", index, "uuid", device->info.uuid, NULL);
-        else
-                metrics_value(to, name, value, "device", index, "uuid", device->info.uuid, NULL);
+/* The user is a number: asking for its name could keep the loop waiting. Empty labels are written, so that those of the
+ * scraped target do not take their place (honor_labels). */
+static void identify(const struct tenant *tenant, const struct device *device, struct identity *ret)
+{
+        const struct message_container *container = &tenant->lease.container;
+        const struct metrics_label labels[] = {
+                { "tenant", tenant->lease.tenant },
+                { "device", device ? ret->index : NULL },
+                { "uuid", device ? device->info.uuid : NULL },
+                { "namespace", container->namespace },
+                { "pod", container->name },
+                { "container", container->container },
+                { "user", ret->user },
+        };
+
+        (void)snprintf(ret->user, sizeof(ret->user), "%u", (unsigned int)tenant->lease.owner);
+        (void)snprintf(ret->index, sizeof(ret->index), "%u", device ? device->index : 0);
+        memcpy(ret->labels, labels, sizeof(labels));
+        ret->n = ARRAY_SIZE(labels);
 }
 
 static void write_single(FILE *to, const char *name, const char *type, const char *help, double value)
@@ -168,6 +127,8 @@ static void write_single(FILE *to, const char *name, const char *type, const cha
 static void write_tenants(FILE *to, struct daemon *daemon, const struct api_request *request,
                           const struct family *family)
 {
+        struct identity who;
+
         metrics_head(to, family->name, family->type, family->help);
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 for (unsigned int i = 0; i < daemon->n_devices; i++) {
@@ -177,20 +138,16 @@ static void write_tenants(FILE *to, struct daemon *daemon, const struct api_requ
                         if (!tenant_has(t, i) || !api_sees(request, t))
                                 continue;
                         sample.row = device_row(device, t);
-                        write_value(to, family->name, t->lease.tenant, device, family->of(&sample));
+                        identify(t, device, &who);
+                        metrics_series(to, family->name, family->of(&sample), who.labels, who.n);
                 }
-}
-
-static void write_devices(FILE *to, const struct daemon *daemon, const struct device_family *family)
-{
-        metrics_head(to, family->name, family->type, family->help);
-        for (unsigned int i = 0; i < daemon->n_devices; i++)
-                write_value(to, family->name, NULL, &daemon->devices[i], family->of(daemon, &daemon->devices[i]));
 }
 
 static void write_engines(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         static const char *const name = "sublet_tenant_engine_seconds_total";
+
+        struct identity who;
 
         metrics_head(to, name, "counter", "Time with work on an engine beside graphics and compute.");
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
@@ -200,11 +157,14 @@ static void write_engines(FILE *to, const struct daemon *daemon, const struct ap
 
                         if (!tenant_has(t, i) || !row || !api_sees(request, t))
                                 continue;
-                        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
-                                if (row->engines[engine].has_channels)
-                                        metrics_value(to, name, (double)row->engines[engine].used / 1e9, "tenant",
-                                                      t->lease.tenant, "gpu", device->info.uuid, "engine",
-                                                      rm_engine_name(engine), NULL);
+                        identify(t, device, &who);
+                        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
+                                if (!row->engines[engine].has_channels)
+                                        continue;
+                                who.labels[who.n] = (struct metrics_label){ "engine", rm_engine_name(engine) };
+                                metrics_series(to, name, (double)row->engines[engine].used / 1e9, who.labels,
+                                               who.n + 1);
+                        }
                 }
 }
 
@@ -217,7 +177,7 @@ static double cpu_seconds(void)
                (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-/* Joined with the other families by `tenant`, whose labels do not change with the container. */
+/* The runtime's number of a container is new with each start, so only this family has it. */
 static void write_containers(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         metrics_head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");
@@ -259,11 +219,14 @@ static void write_labels(FILE *to, const struct daemon *daemon, const struct api
 static void write_refused(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         static const char name[] = "sublet_tenant_refused_calls_total";
+        struct identity who;
 
         metrics_head(to, name, "counter", "Driver calls refused because they have no rule or want another capability.");
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
-                if (t->control && api_sees(request, t))
-                        metrics_value(to, name, (double)t->control->n_refused, "tenant", t->lease.tenant, NULL);
+                if (t->control && api_sees(request, t)) {
+                        identify(t, NULL, &who);
+                        metrics_series(to, name, (double)t->control->n_refused, who.labels, who.n);
+                }
 }
 
 static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
@@ -295,8 +258,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
                 device_read(&daemon->devices[i]);
         for (size_t i = 0; i < ARRAY_SIZE(tenant_families); i++)
                 write_tenants(to, daemon, request, &tenant_families[i]);
-        for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
-                write_devices(to, daemon, &device_families[i]);
+        metrics_devices(to, daemon);
         write_engines(to, daemon, request);
         write_containers(to, daemon, request);
         write_jobs(to, daemon, request);

@@ -5,7 +5,8 @@
  * headers.
  *
  *      daemon/             daemon.c the process and its loop; settings.c; listeners.c, connection.c the sockets of
- *                          tenants and shims; watch.c Xids; unmanaged.c processes that are nobody's; notify.c systemd
+ *                          tenants and shims; watch.c Xids; health.c figures of the devices; unmanaged.c processes
+ *                          that are nobody's; notify.c systemd
  *      daemon/containers/  agent.c notify descriptors from container runtimes; pending.c containers on their way to a
  *                          lease; container_request.c what they may be leased; attach.c programs that hand themselves
  *                          over
@@ -24,6 +25,7 @@
 #include "base/loop.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
+#include "gpu/health.h"
 #include "daemon/state/allocations.h"
 #include "daemon/state/balance.h"
 #include "daemon/state/mps.h"
@@ -65,12 +67,19 @@ struct device {
         unsigned int n_instances;
         struct loop_source source; /* its events */
         bool is_lost;
-        struct balance balance; /* its total against the books */
+        struct balance balance;    /* its total against the books */
+        struct gpu_figures health; /* device_health */
+        nsec health_at;            /* clock_now when it was read; 0: never */
+        uint64_t n_xids, xid;      /* Xids since the daemon began, and the latest */
 
         struct sched_device scheduled; /* device_read */
         struct sched_row rows[TURNS_TENANTS_MAX];
         size_t n_rows;
         nsec read_at;
+};
+
+enum {
+        DEVICE_HEALTH_MSEC = 5000, /* from one reading of its health to the next: a third of Prometheus' usual period */
 };
 
 enum {
@@ -107,7 +116,8 @@ struct daemon {
         struct http *http;
         char url[300];                            /* of settings.listen, as it came to be; "": none */
         void (*on_change)(struct daemon *daemon); /* NULL: nobody waits for changes */
-        struct watch *watch;
+        struct watch *watch;                      /* NULL: Xids are not told */
+        struct health *health;
         struct unmanaged *unmanaged;
         struct connection *connections;
         unsigned int n_connections;
@@ -134,6 +144,9 @@ static inline bool daemon_is_master(const struct daemon *daemon, uid_t uid)
 /* Refreshes device->scheduled and device->rows from its scheduler, unless they are younger than 5 ms. */
 void device_read(struct device *device);
 const struct sched_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
+
+/* What the device told of its health lately; NULL: nothing, or its reader has been stuck for three periods. */
+const struct gpu_figures *device_health(const struct device *device);
 
 /* A device fell off the bus: its tenants get an event, once. */
 void device_lose(struct device *device);

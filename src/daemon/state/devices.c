@@ -25,6 +25,13 @@ const struct sched_row *device_row(const struct device *device, const struct ten
         return NULL;
 }
 
+const struct gpu_figures *device_health(const struct device *device)
+{
+        nsec age = clock_now() - device->health_at;
+
+        return device->health_at && age < 3 * DEVICE_HEALTH_MSEC * NSEC_PER_MSEC ? &device->health : NULL;
+}
+
 static const struct event *latest(const struct daemon *daemon)
 {
         return &daemon->events[daemon->event_id % EVENTS_KEPT];

@@ -75,6 +75,20 @@ static int make_instances(const struct machine_options *options)
         return make_file(options->directory, "proc/driver/nvidia/gpus/0000:01:00.0/instances", "%s", text);
 }
 
+/* For the simulated NVML (sim/nvml/health.c): an idle H200 at rest. The figures stay as they are until somebody writes
+ * others; what no line says, this device does not tell. */
+static int make_health(const char *directory, unsigned int index)
+{
+        char name[80];
+
+        (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/health", index + 1);
+        return make_file(directory, name,
+                         "temperature 31\nmemory_temperature 34\npower 76000\npower_limit 700000\n"
+                         "sm_clock 345\nmemory_clock 3201\necc_corrected 0\necc_uncorrected 0\n"
+                         "rows_corrected 0\nrows_uncorrected 0\nremap_pending 0\nremap_failed 0\n"
+                         "pcie_replays 0\nclock_reasons 1\n");
+}
+
 static int make_gpu(const char *directory, unsigned int index)
 {
         char name[80], uuid[UUID_TEXT];
@@ -135,6 +149,8 @@ static void remove_old(const struct machine_options *options)
         for (unsigned int i = options->n_gpus; i < GPUS_MAX; i++) {
                 (void)snprintf(name, sizeof(name), "dev/nvidia%u", i);
                 remove_file(options->directory, name);
+                (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/health", i + 1);
+                remove_file(options->directory, name);
                 (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/information", i + 1);
                 remove_file(options->directory, name);
                 *strrchr(name, '/') = '\0';
@@ -172,8 +188,11 @@ int machine_files_make(const struct machine_options *options)
                 r = make_file(directory, "proc/driver/nvidia/params",
                               "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n"
                               "DeviceFileGID: 0\nDeviceFileMode: 438\nRmProfilingAdminOnly: 1\n");
-        for (unsigned int i = 0; i < options->n_gpus && !r; i++)
+        for (unsigned int i = 0; i < options->n_gpus && !r; i++) {
                 r = make_gpu(directory, i);
+                if (!r)
+                        r = make_health(directory, i);
+        }
         if (!r && options->n_instances)
                 r = make_instances(options);
         return r;

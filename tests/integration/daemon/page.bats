@@ -49,15 +49,16 @@ browse() {
 }
 
 @test "light and dark, wide and narrow: it is drawn, and does not scroll sideways" {
+        local pictures=${SUBLET_PICTURES:-$BATS_TEST_TMPDIR} # tools/pictures keeps them
         local widths='document.documentElement.scrollWidth <= innerWidth'
         local drawn='(() => { const c = timeline.canvas, d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; const s = new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i+1] << 8 | d[i+2]); return s.size > 8; })()'
-        run -0 browse --shot "$BATS_TEST_TMPDIR/light.png" "$widths" "$drawn" 'getComputedStyle(document.body).backgroundColor'
+        run -0 browse --shot "$pictures/page-light.png" "$widths" "$drawn" 'getComputedStyle(document.body).backgroundColor'
         [ "${lines[0]} ${lines[1]}" = "true true" ]
         light=${lines[2]}
-        run -0 browse --dark --width 390 --shot "$BATS_TEST_TMPDIR/dark.png" "$widths" "$drawn" 'getComputedStyle(document.body).backgroundColor'
+        run -0 browse --dark --width 390 --shot "$pictures/page-dark.png" "$widths" "$drawn" 'getComputedStyle(document.body).backgroundColor'
         [ "${lines[0]} ${lines[1]}" = "true true" ]
         [ "${lines[2]}" != "$light" ]
-        [ "$(stat -c %s "$BATS_TEST_TMPDIR/light.png")" -gt 20000 ]
+        [ "$(stat -c %s "$pictures/page-light.png")" -gt 20000 ]
 }
 
 @test "keys pause it, go from turn to turn and zoom, and the pointer shows the span" {

@@ -23,13 +23,12 @@ teardown() {
         rm -rf "$dir"
 }
 
-within() { # COMMAND...: at most 15 s
-        local i
-        for ((i = 0; i < 300; i++)); do
-                "$@" > /dev/null 2>&1 && return 0
+within() { # COMMAND...: at most 60 s, which end a failing test and are no measurement
+        local since=$SECONDS
+        until "$@" > /dev/null 2>&1; do
+                [ $((SECONDS - since)) -lt 60 ] || return 1
                 sleep 0.05
         done
-        return 1
 }
 
 api() { # PATH [CURL OPTION...]

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "doctor/findings.h"
+#include "gpu/health.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -140,7 +141,7 @@ static void findings_beyond_the_limit_are_dropped(void **state)
         for (int i = 0; i < FINDINGS_MAX + 5; i++)
                 findings_put(&findings, "card", FINDING_OK, "%d", i);
         assert_int_equal(findings.n, FINDINGS_MAX);
-        assert_string_equal(findings.items[FINDINGS_MAX - 1].text, "95");
+        assert_string_equal(findings.items[FINDINGS_MAX - 1].text, "127");
 }
 
 static void the_text_ends_with_the_verdict(void **state)
@@ -184,6 +185,29 @@ static void json_says_the_same(void **state)
         free(text);
 }
 
+/* Two kinds of NVML tell different figures; none is made up. */
+static void a_device_is_judged_by_what_it_tells(void **state)
+{
+        struct gpu_figures figures = { 0 };
+        struct findings findings = { 0 };
+
+        (void)state;
+        findings_judge_health(&findings, 0, NULL);
+        findings_judge_health(&findings, 0, &figures);
+        assert_int_equal(findings.items[0].status, FINDING_UNKNOWN);
+        assert_int_equal(findings.items[1].status, FINDING_UNKNOWN);
+        figures.known = 1u << GPU_FIGURE_temperature_celsius;
+        figures.of[GPU_FIGURE_temperature_celsius] = 31;
+        figures.of[GPU_FIGURE_row_remap_failed] = 1; /* not told */
+        findings_judge_health(&findings, 3, &figures);
+        assert_int_equal(findings.items[2].status, FINDING_OK);
+        assert_string_equal(findings.items[2].text, "device 3: 31 C");
+        figures.known |= 1u << GPU_FIGURE_row_remap_failed;
+        findings_judge_health(&findings, 3, &figures);
+        assert_int_equal(findings.items[3].status, FINDING_LIMITED);
+        assert_non_null(strstr(findings.items[3].next, "replaced"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -199,6 +223,7 @@ int main(void)
                 cmocka_unit_test(findings_beyond_the_limit_are_dropped),
                 cmocka_unit_test(the_text_ends_with_the_verdict),
                 cmocka_unit_test(json_says_the_same),
+                cmocka_unit_test(a_device_is_judged_by_what_it_tells),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,32 @@ static void labels_are_escaped_and_whole_numbers_are_whole(void **state)
                                        "a{x=\"q\\\"b\\\\n\\n\",y=\"\"} 143771000000\n");
 }
 
+static void a_label_without_a_value_is_left_out(void **state)
+{
+        const struct metrics_label labels[] = { { "x", NULL }, { "y", "1" }, { "z", NULL }, { "w", "" } };
+
+        (void)state;
+        metrics_series(to, "a", 1, labels, ARRAY_SIZE(labels));
+        metrics_series(to, "b", 1, labels, 1);
+        assert_string_equal(written(), "a{y=\"1\",w=\"\"} 1\nb 1\n");
+}
+
+/* One such byte, and Prometheus takes nothing of the answer. */
+static void a_label_is_utf_8_whatever_its_value_was(void **state)
+{
+#define LOST "\xef\xbf\xbd"
+        (void)state;
+        metrics_value(to, "a", 1, "x", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", NULL);
+        metrics_value(to, "b", 1, "x", "\xff-\xc3", NULL);                 /* no character; one that is cut short */
+        metrics_value(to, "c", 1, "x", "\xed\xa0\x80", NULL);              /* a surrogate */
+        metrics_value(to, "d", 1, "x", "\xc0\xaf-\xf4\x90\x80\x80", NULL); /* overlong; beyond the last */
+        assert_string_equal(written(), "a{x=\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"} 1\n"
+                                       "b{x=\"" LOST "-" LOST "\"} 1\n"
+                                       "c{x=\"" LOST LOST LOST "\"} 1\n"
+                                       "d{x=\"" LOST LOST "-" LOST LOST LOST LOST "\"} 1\n");
+#undef LOST
+}
+
 static void a_histogram_counts_what_is_at_most_its_bound(void **state)
 {
         static const double bounds[] = { 0.0005, 1 };
@@ -72,6 +98,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(a_family_begins_with_its_help_and_type, open_text, close_text),
                 cmocka_unit_test_setup_teardown(labels_are_escaped_and_whole_numbers_are_whole, open_text, close_text),
+                cmocka_unit_test_setup_teardown(a_label_without_a_value_is_left_out, open_text, close_text),
+                cmocka_unit_test_setup_teardown(a_label_is_utf_8_whatever_its_value_was, open_text, close_text),
                 cmocka_unit_test_setup_teardown(a_histogram_counts_what_is_at_most_its_bound, open_text, close_text),
         };
 

@@ -268,6 +268,50 @@ static void a_follower_that_is_slow_misses_the_oldest_and_goes_on(void **state)
 }
 
 /* name{label="value",...} number, with each family's HELP and TYPE once and before its samples. */
+/* A pod's name has up to 253 bytes, and a tenant's 63: the pod is not told by the tenant. */
+static void each_series_of_a_tenant_says_whose_it_is_uncut(void **state)
+{
+        struct message_container *container =
+                &tenants_find(&((struct daemon *)*state)->tenants, "annas")->lease.container;
+        char expected[512];
+
+        memset(container->name, 'p', sizeof(container->name) - 1);
+        (void)strcpy(container->namespace, "team");
+        (void)strcpy(container->container, "ma\"in\n");
+        (void)snprintf(
+                expected, sizeof(expected),
+                "sublet_tenant_memory_quota_bytes{tenant=\"annas\",device=\"0\",uuid=\"GPU-a\",namespace=\"team\","
+                "pod=\"%s\",container=\"ma\\\"in\\n\",user=\"%d\"} ",
+                container->name, ANNA);
+        assert_int_equal(status_of(*state, 0, "GET", "/metrics", NULL), API_OK);
+        assert_non_null(strstr(response.body, expected));
+}
+
+static void what_a_device_does_not_tell_is_absent_and_not_zero(void **state)
+{
+        struct daemon *daemon = *state;
+        struct device *device = &daemon->devices[1];
+        json_t *answer;
+
+        device->health.known = 1u << GPU_FIGURE_power_watts | 1u << GPU_FIGURE_ecc_corrected_errors_total;
+        device->health.of[GPU_FIGURE_power_watts] = 76.5;
+        device->health_at = clock_now();
+        assert_int_equal(status_of(*state, 0, "GET", "/metrics", NULL), API_OK);
+        assert_non_null(strstr(response.body, "sublet_device_power_watts{device=\"1\",uuid=\"GPU-b\"} 76.5"));
+        assert_non_null(
+                strstr(response.body, "sublet_device_ecc_corrected_errors_total{device=\"1\",uuid=\"GPU-b\"} 0\n"));
+        assert_null(strstr(response.body, "sublet_device_power_watts{device=\"0\""));
+        assert_null(strstr(response.body, "temperature"));
+        assert_null(strstr(response.body, "xid")); /* nobody watches */
+        answer = ask(daemon, 0, "GET", "/v1/devices", NULL);
+        assert_true(json_is_null(json_object_get(json_array_get(answer, 0), "health")));
+        assert_int_equal(json_object_size(json_object_get(json_array_get(answer, 1), "health")), 2);
+        json_decref(answer);
+        device->health_at -= 16 * NSEC_PER_SEC; /* its reader is stuck */
+        assert_int_equal(status_of(*state, 0, "GET", "/metrics", NULL), API_OK);
+        assert_null(strstr(response.body, "power_watts"));
+}
+
 static void metrics_are_as_prometheus_reads_them(void **state)
 {
         char family[128] = "", *rest, *line;
@@ -351,6 +395,8 @@ int main(void)
                 TEST(a_follower_gets_its_own_tenants_events_once),
                 TEST(a_follower_that_is_slow_misses_the_oldest_and_goes_on),
                 TEST(every_route_is_documented),
+                TEST(each_series_of_a_tenant_says_whose_it_is_uncut),
+                TEST(what_a_device_does_not_tell_is_absent_and_not_zero),
                 TEST(metrics_are_as_prometheus_reads_them),
         };
 
