@@ -30,7 +30,7 @@ static void assert_size(const char *text, uint32_t width, uint32_t height)
         }
 }
 
-static void a_picture_s_header_says_its_size(void **state)
+static void the_header_of_a_picture_has_its_size(void **state)
 {
         (void)state;
         assert_size("data:image/png;base64," PNG, 1920, 1080);
@@ -57,7 +57,7 @@ static uint32_t tokens(const char *model, uint32_t width, uint32_t height)
         return media_tokens(media_family(model), MEDIA_IMAGE, width, height);
 }
 
-static void a_family_s_formula_says_what_it_costs(void **state)
+static void the_formula_of_a_family_is_its_price(void **state)
 {
         (void)state;
         assert_int_equal(tokens("Qwen/Qwen2.5-VL-7B-Instruct", 1920, 1080), 69 * 39);
@@ -134,9 +134,9 @@ static void a_full_prefix_takes_no_more(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_picture_s_header_says_its_size),
+                cmocka_unit_test(the_header_of_a_picture_has_its_size),
                 cmocka_unit_test(what_is_no_picture_has_no_size),
-                cmocka_unit_test(a_family_s_formula_says_what_it_costs),
+                cmocka_unit_test(the_formula_of_a_family_is_its_price),
                 cmocka_unit_test(a_prompt_is_as_long_as_its_media),
                 cmocka_unit_test(the_model_may_come_after_them),
                 cmocka_unit_test(a_full_prefix_takes_no_more),
