@@ -51,15 +51,18 @@ static void change_compare(struct plan_change *change)
 static void find_change(const struct plan_live *live, const struct plan_seat *seat, struct plan_change *change)
 {
         const struct plan_tenant *tenant = plan_live_find(live, seat->service, seat->replica);
+        const bool has_one = !(change->lease.devices & (change->lease.devices - 1));
 
         change->tenant = tenant;
         if (!tenant) {
                 change->action = PLAN_START;
                 return;
         }
-        if (tenant->is_on_several)
+        if (has_one && tenant->is_on_several)
                 text_add(change->what, "it has several GPUs now");
-        else if (tenant->device != change->lease.device)
+        else if (!has_one && tenant->devices != change->lease.devices)
+                text_add(change->what, "it is on other GPUs now");
+        else if (has_one && tenant->device != change->lease.device)
                 text_add(change->what, "it is on GPU %u now", tenant->device);
         if (tenant->way != change->lease.way)
                 text_add(change->what, "it shares by --mode %s now", plan_way_name(tenant->way));
@@ -73,8 +76,11 @@ void plan_changes_find(const struct plan *plan, const struct plan_live *live, st
         ret->n = 0;
         for (size_t i = 0; i < plan->n_devices; i++)
                 for (size_t k = 0; k < plan->devices[i].n_seats; k++) {
-                        struct plan_change *change = &ret->rows[ret->n++];
+                        struct plan_change *change = &ret->rows[ret->n];
 
+                        if (plan->devices[i].seats[k].part) /* its first part has said it */
+                                continue;
+                        ret->n++;
                         *change = (struct plan_change){ .action = PLAN_KEEP };
                         plan_lease_of(plan, i, &plan->devices[i].seats[k], &change->lease);
                         find_change(live, &plan->devices[i].seats[k], change);
@@ -87,6 +93,7 @@ void plan_changes_find(const struct plan *plan, const struct plan_live *live, st
                 *change = (struct plan_change){ .action = PLAN_EXTRA, .tenant = &live->tenants[i] };
                 (void)snprintf(change->lease.name, sizeof(change->lease.name), "%s", live->tenants[i].name);
                 change->lease.device = live->tenants[i].device;
+                change->lease.devices = live->tenants[i].devices;
                 ret->n++;
         }
 }

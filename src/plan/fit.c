@@ -417,6 +417,18 @@ static bool has_room_for(struct plan_device *device)
         return true;
 }
 
+/* P5. Devices take turns together; in other modes each goes its own way, and the parts would wait for each other. */
+static bool may_have_parts(struct fit *fit)
+{
+        if (fit->device->mode == PLAN_WHOLE || fit->device->mode == PLAN_TURNS)
+                return true;
+        for (size_t i = 0; i < fit->device->n_seats; i++)
+                if (service_of(fit, i)->gpus > 1)
+                        return no(fit->device, "%s is on several devices, which take turns together",
+                                  service_of(fit, i)->name);
+        return true;
+}
+
 bool plan_fit(const struct plan *plan, struct plan_device *device, enum plan_mode mode)
 {
         static bool (*const fits[PLAN_N_MODES])(struct fit * fit) = {
@@ -429,10 +441,11 @@ bool plan_fit(const struct plan *plan, struct plan_device *device, enum plan_mod
         if (!has_room_for(device))
                 return false;
         for (size_t i = 0; i < device->n_seats; i++) {
-                device->seats[i] =
-                        (struct plan_seat){ .service = device->seats[i].service, .replica = device->seats[i].replica };
+                device->seats[i] = (struct plan_seat){ .service = device->seats[i].service,
+                                                       .replica = device->seats[i].replica,
+                                                       .part = device->seats[i].part };
                 fit.need[i] = need_of(service_of(&fit, i));
                 fit.sum += fit.need[i];
         }
-        return fits[mode](&fit);
+        return may_have_parts(&fit) && fits[mode](&fit);
 }

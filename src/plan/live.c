@@ -36,6 +36,18 @@ static void read_model(struct plan_live *live, size_t at, const char *name, byte
         model->memory = memory;
 }
 
+static uint64_t links_of(const json_t *device)
+{
+        const json_t *one;
+        uint64_t links = 0;
+        size_t i;
+
+        json_array_foreach (field_array(device, "nvlink"), i, one)
+                if (json_is_integer(one) && json_integer_value(one) >= 0 && json_integer_value(one) < PLAN_DEVICES_MAX)
+                        links |= UINT64_C(1) << json_integer_value(one);
+        return links;
+}
+
 static int read_devices(const json_t *devices, struct plan_live *ret, struct err *err)
 {
         const json_t *device;
@@ -48,6 +60,7 @@ static int read_devices(const json_t *devices, struct plan_live *ret, struct err
                 struct plan_others *others = &ret->others[i];
 
                 read_model(ret, i, field_text(device, "name"), field_number(device, "memory_bytes"));
+                ret->nvlink[i] = links_of(device);
                 others->memory = field_number(device, "leased_bytes");
                 others->share = (unsigned int)field_permille(device, "share_permille");
                 others->way = field_number(device, "tenants") ? way_of(field_text(device, "mode")) : PLAN_NO_WAY;
@@ -122,6 +135,7 @@ static int read_tenant(const json_t *tenant, const struct plan_input *input, str
                 r = take_out(ret, device, row->share, n_left, err);
                 if (r < 0)
                         return r;
+                row->devices |= UINT64_C(1) << field_number(device, "index");
         }
         ret->n_tenants++;
         return 0;
@@ -163,13 +177,15 @@ void plan_live_fill(const struct plan_live *live, struct plan *plan)
 {
         plan->n_devices = live->n_devices;
         for (size_t i = 0; i < live->n_devices; i++)
-                plan->devices[i] = (struct plan_device){ .model = &live->models[i], .others = live->others[i] };
+                plan->devices[i] = (struct plan_device){ .model = &live->models[i],
+                                                         .others = live->others[i],
+                                                         .nvlink = live->nvlink[i] };
         plan->n_pins = 0;
         for (size_t i = 0; i < live->n_tenants; i++)
                 if (live->tenants[i].replica < plan->services[live->tenants[i].service].count)
                         plan->pins[plan->n_pins++] =
                                 (struct plan_pin){ live->tenants[i].service, live->tenants[i].replica,
-                                                   live->tenants[i].device };
+                                                   live->tenants[i].devices };
 }
 
 const struct plan_tenant *plan_live_find(const struct plan_live *live, unsigned int service, unsigned int replica)

@@ -13,6 +13,7 @@ struct plan_tenant {
         char name[64];
         unsigned int service, replica;
         unsigned int device; /* the first it has */
+        uint64_t devices;    /* all, as bits */
         bool is_on_several;
         enum plan_way way;
         bytes quota;
@@ -24,6 +25,7 @@ struct plan_live {
         struct plan_model models[PLAN_DEVICES_MAX];
         char names[PLAN_DEVICES_MAX][64]; /* of models that are not in our table */
         struct plan_others others[PLAN_DEVICES_MAX];
+        uint64_t nvlink[PLAN_DEVICES_MAX];
         char policy[16];
         size_t n_devices;
         struct plan_tenant tenants[PLAN_REPLICAS_MAX];

@@ -8,6 +8,8 @@
  *      P3  each meets its goal, by an estimate of its p99 in that mode (fit.c);
  *      P4  their trust allows it: a fault of one MPS client ends all, so only one team may share by MPS; an
  *          untrusted service gets hardware of its own, an instance or a device.
+ *      P5  a replica of several devices is on devices of one server that can all take it, in turns or alone, those
+ *          that NVLink joins first (near/near.h); on all of them or on none.
  * Replicas are placed largest first, each where it leaves the least memory over; a device is opened when no
  * open one can take it. That is not the best packing, but each step of it can be explained. A replica that runs
  * stays where it is if it can, and what others have on a device is not available.
@@ -21,12 +23,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
         PLAN_SERVICES_MAX = 128,
         PLAN_DEVICES_MAX = 64,
         PLAN_SEATS_MAX = 48, /* of a device */
         PLAN_REPLICAS_MAX = 1024,
+        PLAN_PARTS_MAX = 16, /* devices of a replica */
         PLAN_TEXT = 240,
 };
 
@@ -44,7 +48,7 @@ enum plan_burst {
 
 struct plan_service {
         char name[64], team[64];
-        bytes memory; /* of a replica, its context included */
+        bytes memory; /* of a replica on each of its devices, its context included */
         double load;  /* of a device's time, mean, of a replica: 0 .. */
         nsec time;    /* of a request alone on the device; 0: batch work without requests */
         nsec goal;    /* for the p99 of a request; 0: none */
@@ -52,6 +56,7 @@ struct plan_service {
         enum plan_trust trust;
         enum plan_burst burst;
         unsigned int count;
+        unsigned int gpus; /* devices of a replica; 0 is 1 */
 };
 
 struct plan_model {
@@ -88,6 +93,7 @@ struct plan_facts {
 
 struct plan_seat {
         unsigned int service, replica;
+        unsigned int part;  /* of a replica of several devices: which of them this is, from 0 */
         unsigned int share; /* permille */
         bool is_latency, is_batch;
         unsigned int compute, memory; /* MIG slices; 0: not in an instance */
@@ -114,6 +120,8 @@ struct plan_others {
 struct plan_device {
         const struct plan_model *model;
         struct plan_others others;
+        unsigned int server; /* devices of equal numbers are in one machine */
+        uint64_t nvlink;     /* bit i: NVLink joins it with device i of the plan */
         enum plan_mode mode;
         struct plan_seat seats[PLAN_SEATS_MAX];
         size_t n_seats;
@@ -129,7 +137,8 @@ struct plan_left {
 
 /* Where a replica runs now. */
 struct plan_pin {
-        unsigned int service, replica, device;
+        unsigned int service, replica;
+        uint64_t devices; /* as bits */
 };
 
 struct plan {
@@ -157,6 +166,8 @@ const char *plan_way_name(enum plan_way way); /* the daemon's word: "time", "spa
 
 /* services, facts, pins and the devices' models and others are set by the caller; the rest is filled in. */
 void plan_make(struct plan *plan);
+
+unsigned int plan_parts(const struct plan_service *service); /* devices of a replica */
 
 /* fit.c: whether the seats (service and replica set) may sit on the device in the mode; fills in the rest of
  * the device. False: `reason` says why not. */

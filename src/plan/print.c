@@ -8,7 +8,7 @@
 static void print_seat(FILE *to, const struct plan *plan, size_t device, const struct plan_seat *seat)
 {
         const struct plan_service *service = &plan->services[seat->service];
-        char memory[BYTES_TEXT], what[40] = "", answers[60] = "";
+        char memory[BYTES_TEXT], what[40] = "", answers[60] = "", gpus[PLAN_GPUS];
         struct plan_lease lease;
 
         plan_lease_of(plan, device, seat, &lease);
@@ -24,6 +24,10 @@ static void print_seat(FILE *to, const struct plan *plan, size_t device, const s
                 (void)fprintf(to, "%*s%s", 11 - (int)strlen(memory), "", what);
         if (*answers)
                 (void)fprintf(to, "%*s%s", 28 - (int)strlen(what), "", answers);
+        if (plan_parts(service) > 1) {
+                plan_gpus_format(lease.devices, gpus);
+                (void)fprintf(to, "  (one of GPUs %s)", gpus);
+        }
         (void)fputc('\n', to);
 }
 
@@ -57,13 +61,20 @@ static json_t *seat_json(const struct plan *plan, size_t device, const struct pl
         const struct plan_service *service = &plan->services[seat->service];
         char command[PLAN_COMMAND];
         struct plan_lease lease;
-        json_t *found;
+        json_t *found, *gpus;
 
         plan_lease_of(plan, device, seat, &lease);
         plan_command(&lease, command);
         found = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "tenant", lease.name, "service", service->name, "mem_bytes",
                           (json_int_t)lease.quota, "class", lease.class, "mode",
                           plan_mode_name(plan->devices[device].mode), "command", command);
+        if (found && plan_parts(service) > 1) { /* one lease, listed at each of its devices */
+                gpus = json_array();
+                for (uint64_t left = lease.devices; left; left &= left - 1)
+                        (void)json_array_append_new(gpus, json_integer(__builtin_ctzll(left)));
+                (void)json_object_set_new(found, "gpus", gpus);
+                (void)json_object_set_new(found, "part", json_integer((json_int_t)seat->part));
+        }
         if (found && lease.has_share)
                 (void)json_object_set_new(found, "share_permille", json_integer(lease.share));
         if (found && seat->compute)

@@ -26,12 +26,13 @@ static bool needs_command(const struct plan_change *change)
 
 static void print_row(FILE *to, const struct plan_change *change, bool is_applied)
 {
-        char command[ORDER];
+        char command[ORDER], gpus[PLAN_GPUS];
         const char *word = actions[change->action];
 
         if (change->action == PLAN_SET && is_applied)
                 word = change->is_done ? "done" : "refused";
-        (void)fprintf(to, "%-8s %-24s GPU %u", word, change->lease.name, change->lease.device);
+        plan_gpus_format(change->lease.devices, gpus);
+        (void)fprintf(to, "%-8s %-24s GPU %s", word, change->lease.name, gpus);
         if (change->what[0])
                 (void)fprintf(to, "  %s", change->what);
         if (change->refusal[0])

@@ -78,6 +78,19 @@ static int read_memory(const struct place *place, const json_t *value, bytes *re
         return 0;
 }
 
+static int read_parts(const struct place *place, const json_t *value, unsigned int *ret)
+{
+        json_int_t n = json_integer_value(value);
+
+        *ret = 1;
+        if (!value)
+                return 0;
+        if (n < 1 || n > PLAN_PARTS_MAX)
+                return place_refuse(place, "gpus", "how many devices a replica is on, from 1 to 16, please");
+        *ret = (unsigned int)n;
+        return 0;
+}
+
 static int read_count(const struct place *place, const json_t *value, unsigned int *ret)
 {
         json_int_t n = json_integer_value(value);
@@ -116,8 +129,8 @@ static int read_load(const struct place *place, const json_t *service, struct pl
 
 static int check_keys(const struct place *place, const json_t *service)
 {
-        static const char *const known[] = { "name",  "memory", "requests", "time", "load", "latency",
-                                             "trust", "team",   "burst",    "wake", "count" };
+        static const char *const known[] = { "name",  "memory", "requests", "time", "load",  "latency",
+                                             "trust", "team",   "burst",    "wake", "count", "gpus" };
         const char *key;
         json_t *value;
 
@@ -156,6 +169,7 @@ static int read_service(const char *file, size_t index, const json_t *service, s
             (r = read_text(&place, json_object_get(service, "team"), "team", ret->team, sizeof(ret->team))) < 0 ||
             (r = read_memory(&place, json_object_get(service, "memory"), &ret->memory)) < 0 ||
             (r = read_count(&place, json_object_get(service, "count"), &ret->count)) < 0 ||
+            (r = read_parts(&place, json_object_get(service, "gpus"), &ret->gpus)) < 0 ||
             (r = read_span(&place, json_object_get(service, "time"), "time", &ret->time)) < 0 ||
             (r = read_span(&place, json_object_get(service, "latency"), "latency", &ret->goal)) < 0 ||
             (r = read_span(&place, json_object_get(service, "wake"), "wake", &ret->wake)) < 0 ||
@@ -172,23 +186,59 @@ static int read_service(const char *file, size_t index, const json_t *service, s
         return 0;
 }
 
+/* ":nvlink": all of them; ":nvlink=2": groups of two. 0: not joined. */
+static int read_joined(const char *text, uint64_t count, uint64_t *ret)
+{
+        static const char word[] = ":nvlink";
+        uint64_t group = count;
+
+        *ret = 0;
+        if (!*text)
+                return 0;
+        if (strncmp(text, word, sizeof(word) - 1) != 0)
+                return -EINVAL;
+        text += sizeof(word) - 1;
+        if (*text && (*text != '=' || number_parse(text + 1, &group) < 0 || !group))
+                return -EINVAL;
+        *ret = group;
+        return 0;
+}
+
+static void append_server(const struct plan_model *model, uint64_t count, uint64_t joined, struct plan_input *to)
+{
+        const size_t first = to->n_devices;
+
+        for (size_t i = 0; i < count; i++) {
+                to->devices[to->n_devices] = model;
+                to->servers[to->n_devices] = to->n_servers;
+                to->nvlink[to->n_devices] = 0;
+                for (size_t k = 0; joined && k < count; k++)
+                        if (k != i && k / joined == i / joined)
+                                to->nvlink[to->n_devices] |= UINT64_C(1) << (first + k);
+                to->n_devices++;
+        }
+        to->n_servers++;
+}
+
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err)
 {
-        const char *equals = strchr(text, '=');
+        size_t word = strcspn(text, "=:"), number = text[word] == '=' ? strcspn(text + word, ":") : 0;
         const struct plan_model *model;
-        uint64_t count = 1;
-        char name[64];
+        uint64_t count = 1, joined = 0;
+        char name[64], digits[24] = "";
 
-        (void)snprintf(name, sizeof(name), "%.*s", (int)(equals ? equals - text : 63), text);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)(word < 63 ? word : 63), text);
         model = plan_model(name);
         if (!model)
                 return err_say(err, -EINVAL, "the model '%s' is not known here ('sublet plan --models')", name);
-        if (equals && (number_parse(equals + 1, &count) < 0 || !count))
-                return err_say(err, -EINVAL, "'%s': a model and a number, such as H200=2", text);
+        if (number)
+                (void)snprintf(digits, sizeof(digits), "%.*s", (int)(number < 23 ? number - 1 : 22), text + word + 1);
+        if ((number && (number_parse(digits, &count) < 0 || !count)) ||
+            read_joined(text + word + number, count, &joined) < 0)
+                return err_say(err, -EINVAL, "'%s': a model and a number, such as H200=2 or H200=2:nvlink", text);
         if (count > PLAN_DEVICES_MAX - ret->n_devices)
                 return err_say(err, -EINVAL, "more than %d devices", PLAN_DEVICES_MAX);
-        for (uint64_t i = 0; i < count; i++)
-                ret->devices[ret->n_devices++] = model;
+        append_server(model, count, joined, ret);
         return 0;
 }
 

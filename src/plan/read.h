@@ -12,13 +12,16 @@ struct plan_input {
         struct plan_service services[PLAN_SERVICES_MAX];
         size_t n_services;
         const struct plan_model *devices[PLAN_DEVICES_MAX];
-        size_t n_devices; /* 0: the file names none */
+        unsigned int servers[PLAN_DEVICES_MAX]; /* of each device; those of one text are in one machine */
+        uint64_t nvlink[PLAN_DEVICES_MAX];      /* bit i: joined with device i */
+        size_t n_devices;                       /* 0: the file names none */
+        unsigned int n_servers;
 };
 
 /* name is for messages. 0; -EINVAL. */
 int plan_read(const char *name, const json_t *file, struct plan_input *ret, struct err *err);
 
-/* "H200", "H200=2": appended. 0; -EINVAL. */
+/* "H200", "H200=2", "H200=8:nvlink" (all joined), "A100=4:nvlink=2" (in pairs): appended. 0; -EINVAL. */
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);
 
 /*

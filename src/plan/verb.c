@@ -138,8 +138,9 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
 {
         const struct flag flags[] = {
                 { "gpus", 'g', read_gpus, &options->gpus, "MODEL[=N]",
-                  "devices there are, instead of the file's; may be repeated. Without either: those\n"
-                  "of this machine's daemon, with what its other tenants have on them",
+                  "devices of a server, instead of the file's; may be repeated. MODEL=N:nvlink: joined by\n"
+                  "NVLink, MODEL=N:nvlink=2: in pairs. Without either: those of this machine's daemon,\n"
+                  "with what its other tenants have on them",
                   NULL },
                 { "facts", 0, read_facts, options, "[=FILE]",
                   "print the figures it reckons with, and where they come from; or replace some by\n"
@@ -231,7 +232,9 @@ static int load(const struct options *options, struct ask *ask, struct err *err)
         }
         plan.n_devices = gpus->n_devices;
         for (size_t i = 0; i < gpus->n_devices; i++)
-                plan.devices[i].model = gpus->devices[i];
+                plan.devices[i] = (struct plan_device){ .model = gpus->devices[i],
+                                                        .server = gpus->servers[i],
+                                                        .nvlink = gpus->nvlink[i] };
         return 0;
 }
 

@@ -32,6 +32,8 @@ void plan_print_commands(FILE *to, const struct plan *plan)
                         (void)fprintf(to, "# under sublet daemon --overcommit, and a router that puts idle replicas to "
                                           "sleep (docs/router.md, \"Sleep\")\n");
                 for (size_t k = 0; k < device->n_seats; k++) {
+                        if (device->seats[k].part) /* its command is at its first device */
+                                continue;
                         plan_lease_of(plan, i, &device->seats[k], &lease);
                         plan_command(&lease, command);
                         (void)fprintf(to, "%s\n", command);
@@ -62,6 +64,8 @@ static size_t find_groups(const struct plan *plan, struct group groups[static PL
                         struct plan_lease lease;
                         size_t at = 0;
 
+                        if (seat->part)
+                                continue;
                         plan_lease_of(plan, i, seat, &lease);
                         while (at < n && !(groups[at].service == seat->service && is_same(&groups[at].lease, &lease)))
                                 at++;
@@ -92,12 +96,15 @@ static void name_of(const struct plan *plan, const struct group *groups, size_t 
 static void print_deployment(FILE *to, const struct plan *plan, const struct group *groups, size_t at)
 {
         const struct plan_lease *lease = &groups[at].lease;
-        char name[PLAN_NAME], share[80] = "";
+        const unsigned int parts = plan_parts(&plan->services[groups[at].service]);
+        char name[PLAN_NAME], share[80] = "", count[48] = "";
 
         name_of(plan, groups, at, name);
         if (lease->has_share) /* whole percent, rounded down: together they are never more than a device */
                 (void)snprintf(share, sizeof(share), ", sublet.dev/gpu-share: \"%u\"",
                                lease->share < 10 ? 1 : lease->share / 10);
+        if (parts > 1)
+                (void)snprintf(count, sizeof(count), "sublet.dev/gpu-count: \"%u\", ", parts);
         (void)fprintf(to, "---\n");
         if (lease->way != PLAN_TIME)
                 (void)fprintf(to, "# planned on a GPU of --mode %s, which a pod cannot ask for\n",
@@ -106,8 +113,9 @@ static void print_deployment(FILE *to, const struct plan *plan, const struct gro
                       "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec:\n  replicas: %u\n"
                       "  selector: {matchLabels: {app: %s}}\n  template:\n    metadata: {labels: {app: %s}}\n"
                       "    spec:\n      containers:\n      - name: main\n        image: IMAGE\n"
-                      "        resources: {limits: {sublet.dev/gpu-mem: \"%llu\"%s}}\n",
-                      name, groups[at].count, name, name, (unsigned long long)((lease->quota + GIB - 1) / GIB), share);
+                      "        resources: {limits: {%ssublet.dev/gpu-mem: \"%llu\"%s}}\n",
+                      name, groups[at].count, name, name, count, (unsigned long long)((lease->quota + GIB - 1) / GIB),
+                      share);
 }
 
 void plan_print_kubernetes(FILE *to, const struct plan *plan)

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "route/allowance.h"
 #include "route/answer.h"
 #include "route/heard.h"
 #include "route/index.h"
@@ -35,6 +36,7 @@ enum {
         POOL_ANY = 0, /* a request that names no model */
         POOL_EXPECTED = 128,
         POOL_ROUTERS = 16, /* others */
+        POOL_KEYS = 1024,  /* twice what the router has at once, and more: renamed ones keep their slot */
 };
 
 enum pool_load {
@@ -137,6 +139,7 @@ struct pool {
         _Atomic int64_t n_held;
         _Atomic uint32_t n_routers; /* others that are heard ... */
         _Atomic int64_t routers_until;
+        struct allowance keys[POOL_KEYS];
         _Atomic int64_t rows[POOL_WORKERS][POOL_REPLICAS + 1][POOL_LOADS];
         struct index *index;
 };

@@ -37,6 +37,9 @@ static int run_one(const struct compare_options *options, const struct trial *tr
                 if (trial_load(trial, seed, &load) < 0)
                         return err_set(err, -ENOMEM, "making the load '%s'", trial->name);
                 setup = trial_setup(trial, &load, seed);
+                setup.n_routers = options->n_routers;
+                setup.has_one_index = options->has_one_index;
+                setup.is_shared = !options->is_apart;
                 setup.policy = pick_policy_find(formula);
                 setup.index = strcmp(formula, "cost") == 0 ? INDEX_OURS : INDEX_LRU;
                 if (!setup.policy)

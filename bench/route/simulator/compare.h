@@ -7,10 +7,15 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+
 struct compare_options {
         unsigned int first_seed, n_seeds;
-        const char *trial;  /* one of them; NULL: all */
-        const char *policy; /* one formula; NULL: all, and the proportions */
+        const char *trial;      /* one of them; NULL: all */
+        const char *policy;     /* one formula; NULL: all, and the proportions */
+        unsigned int n_routers; /* 0: one */
+        bool is_apart;          /* they share nothing */
+        bool has_one_index;
 };
 
 /* Prints to stdout. 0; negative: could not run. */

@@ -2,6 +2,7 @@
 /* The simulator of policies as a program. */
 #include "simulator/compare.h"
 #include "simulator/report.h"
+#include "simulator/run.h"
 
 #include "base/text.h"
 
@@ -12,9 +13,11 @@
 static int usage(void)
 {
         fputs("usage: simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
-              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA]\n"
+              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-i]\n"
               "Simulates the router's policies on the traces in the directory TRACES, or (-t) on the trials, and\n"
-              "prints a report.\n",
+              "prints a report. -r: requests come to so many routers (at most 4), which share what they have in flight "
+              "and\n"
+              "what they learned; -a: which share nothing; -i: the index, too.\n",
               stderr);
         return 2;
 }
@@ -44,7 +47,7 @@ int main(int argc, char **argv)
         struct err err = { 0 };
         int option;
 
-        while ((option = getopt(argc, argv, "n:s:tf:l:p:")) != -1) {
+        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:ai")) != -1) {
                 if (option == 's')
                         options.only = optarg;
                 else if (option == 't')
@@ -53,6 +56,13 @@ int main(int argc, char **argv)
                         compare.trial = optarg;
                 else if (option == 'p')
                         compare.policy = optarg;
+                else if (option == 'a')
+                        compare.is_apart = true;
+                else if (option == 'i')
+                        compare.has_one_index = true;
+                else if (option == 'r')
+                        is_good = parse_count(optarg, &compare.n_routers) && compare.n_routers <= SIM_ROUTERS_MAX &&
+                                  is_good;
                 else
                         is_good = option != '?' && is_good &&
                                   parse_count(optarg, option == 'n' ? &options.n_seeds : &compare.first_seed);

@@ -16,6 +16,7 @@
 
 #define POLL_EVERY (50 * NSEC_PER_MSEC) /* at the others */
 #define SCRAPE_EVERY NSEC_PER_SEC       /* by our agent */
+#define EXCHANGE_EVERY (100 * NSEC_PER_MSEC)
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 enum {
@@ -29,33 +30,33 @@ static uint32_t n_keys(const struct flight *flight)
 }
 
 /* Counts blocks that are in use by any request in flight, each once. */
-static void hold_blocks(struct router_replica *replica, const struct flight *flight, bool is_new)
+static void hold_blocks(struct known *known, const struct flight *flight, bool is_new)
 {
         const struct engine_request *q = &flight->request;
         uint32_t own = q->input % LOAD_BLOCK;
 
         for (uint32_t i = 0; i < n_keys(flight); i++) {
-                uintptr_t n = (uintptr_t)map_take(&replica->active, q->keys[i]);
+                uintptr_t n = (uintptr_t)map_take(&known->active, q->keys[i]);
 
-                replica->held += is_new && n == 0 ? LOAD_BLOCK : 0;
-                replica->held -= !is_new && n == 1 ? LOAD_BLOCK : 0;
+                known->held += is_new && n == 0 ? LOAD_BLOCK : 0;
+                known->held -= !is_new && n == 1 ? LOAD_BLOCK : 0;
                 n = is_new ? n + 1 : n - 1;
                 if (n)
-                        (void)map_put(&replica->active, q->keys[i], (void *)n); /* reserved by router_send */
+                        (void)map_put(&known->active, q->keys[i], (void *)n); /* reserved by router_send */
         }
-        replica->held += is_new ? own : 0u - own;
+        known->held += is_new ? own : 0u - own;
 }
 
 static void see_first(struct flight *flight, nsec now)
 {
-        struct router_replica *replica = flight->replica;
+        struct known *known = flight->known;
 
         if (flight->is_first_seen)
                 return;
         flight->is_first_seen = true;
-        rate_first(&replica->rate, &flight->ticket, flight->is_stream, now);
-        replica->unanswered--;
-        replica->prefill -= flight->is_stream ? flight->fresh : 0;
+        rate_first(&known->rate, &flight->ticket, flight->is_stream, now);
+        known->unanswered--;
+        known->prefill -= flight->is_stream ? flight->fresh : 0;
 }
 
 static void on_first(struct engine_request *request, void *context)
@@ -75,9 +76,9 @@ static void on_end(struct engine_request *request, void *context)
 
         flight->end_at = replica->router->now;
         see_first(flight, flight->end_at);
-        replica->inflight--;
-        rate_end(&replica->rate, flight->end_at);
-        hold_blocks(replica, flight, false);
+        flight->known->inflight--;
+        rate_end(&flight->known->rate, flight->end_at);
+        hold_blocks(flight->known, flight, false);
 }
 
 static const struct engine_calls CALLS = { on_first, on_end };
@@ -89,6 +90,11 @@ static double seed(const struct sim_setup *setup, double speed)
         return setup->knows_share ? ENGINE_MODEL_DEFAULT.rate * speed * error : 0;
 }
 
+static size_t n_routers(const struct sim_setup *setup)
+{
+        return setup->n_routers ? setup->n_routers : 1;
+}
+
 /* Four slots for each block that any replica can have. */
 static int init_index(struct router *router)
 {
@@ -98,13 +104,15 @@ static int init_index(struct router *router)
         while (n_slots < 4 * setup->n_replicas * setup->blocks)
                 n_slots *= 2;
         size = (index_size(n_slots, setup->blocks) + 63) / 64 * 64;
-        router->index = aligned_alloc(64, size);
-        if (!router->index)
-                return -ENOMEM;
-        memset(router->index, 0, size);
-        (void)index_init(router->index, n_slots, setup->blocks);
-        for (unsigned int i = 0; i < setup->n_replicas; i++)
-                index_resize(router->index, i, router->replicas[i].engine.cache.capacity);
+        for (size_t k = 0; k < n_routers(setup); k++) {
+                router->index[k] = aligned_alloc(64, size);
+                if (!router->index[k])
+                        return -ENOMEM;
+                memset(router->index[k], 0, size);
+                (void)index_init(router->index[k], n_slots, setup->blocks);
+                for (unsigned int i = 0; i < setup->n_replicas; i++)
+                        index_resize(router->index[k], i, router->replicas[i].engine.cache.capacity);
+        }
         return 0;
 }
 
@@ -118,7 +126,8 @@ static int init_replica(struct router_replica *replica, const struct sim_setup *
         if (r < 0)
                 return r;
         replica->engine.speed = speed;
-        rate_seed(&replica->rate, (uint64_t)seed(setup, speed));
+        for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                rate_seed(&replica->known[k].rate, (uint64_t)seed(setup, speed));
         return cache_init(&replica->copy, setup->index == INDEX_4096 ? COPY_4096 : blocks);
 }
 
@@ -131,6 +140,8 @@ static void init_flights(struct router *router, const struct load *load)
                 flight->request = (struct engine_request){
                         .keys = load->keys + r->keys, .input = r->input, .output = r->output, .owner = flight
                 };
+                flight->router =
+                        n_routers(router->setup) > 1 ? load_random(&router->random) % n_routers(router->setup) : 0;
                 flight->is_stream = (double)(load_random(&router->random) >> 40) / 0x1p24 >= router->setup->one_piece;
         }
 }
@@ -163,13 +174,20 @@ void router_done(struct router *router)
         for (size_t i = 0; router->replicas && i < router->setup->n_replicas; i++) {
                 engine_done(&router->replicas[i].engine);
                 cache_done(&router->replicas[i].copy);
-                map_done(&router->replicas[i].active);
+                for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                        map_done(&router->replicas[i].known[k].active);
         }
         free(router->replicas);
         free(router->flights);
         free(router->held);
-        free(router->index);
+        for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                free(router->index[k]);
         *router = (struct router){ 0 };
+}
+
+static size_t index_of(const struct router *router, const struct flight *flight)
+{
+        return router->setup->has_one_index ? 0 : flight->router;
 }
 
 /* Tokens of the prompt that each replica has, as the router believes. */
@@ -180,7 +198,7 @@ static void match(const struct router *router, const struct flight *flight, uint
 
         memset(ret, 0, INDEX_REPLICAS * sizeof(*ret));
         if (router->setup->index == INDEX_OURS)
-                (void)index_match(router->index, q->keys, n, UINT64_MAX, ret);
+                (void)index_match(router->index[index_of(router, flight)], q->keys, n, UINT64_MAX, ret);
         for (size_t i = 0; i < router->setup->n_replicas; i++) {
                 const struct router_replica *replica = &router->replicas[i];
 
@@ -199,7 +217,8 @@ static void predict(struct router *router, struct router_replica *replica, const
         uint32_t n = n_keys(flight);
 
         if (router->setup->index == INDEX_OURS)
-                index_put(router->index, (unsigned int)(replica - router->replicas), q->keys, n);
+                index_put(router->index[index_of(router, flight)], (unsigned int)(replica - router->replicas), q->keys,
+                          n);
         else if (router->setup->index == INDEX_4096 && n > SEEN_4096)
                 n = SEEN_4096;
         while (router->setup->index != INDEX_OURS && n-- > 0)
@@ -242,28 +261,30 @@ static double wake_of(const struct router_replica *replica, nsec now)
         return replica->router->setup->wake;
 }
 
-static void fill(const struct router_replica *replica, uint32_t matched, const struct rate_peers *peers, nsec now,
-                 struct pick_replica *ret)
+static void fill(const struct router_replica *replica, size_t k, uint32_t matched, const struct rate_peers *peers,
+                 nsec now, struct pick_replica *ret)
 {
+        const struct known *known = &replica->known[k];
+        const uint64_t *heard = known->heard.value;
         const struct sim_setup *setup = replica->router->setup;
         bool sees = setup->sees == SEES_ENGINE;
         struct rate_view view;
 
-        rate_look(&replica->rate, peers, now, &view);
+        rate_look(&known->rate, peers, now, &view);
         *ret = (struct pick_replica){
                 .rate = sees ? replica->engine.model->rate * replica->engine.speed : view.per_second,
                 .backlog = replica->is_asleep ? replica->wanted_work :
                            sees               ? left(replica) :
-                                                view.backlog,
-                .overdue = replica->prefill ? view.overdue : 0,
+                                                view.backlog + (double)heard[HEARD_BACKLOG],
+                .overdue = known->prefill ? view.overdue : 0,
                 .matched = matched,
-                .inflight = replica->inflight,
+                .inflight = known->inflight + (uint32_t)heard[HEARD_INFLIGHT],
                 .waiting = replica->polled_waiting,
                 .queued = replica->polled_waiting,
                 .capacity = setup->capacity,
-                .slot = rate_slot(&replica->rate, replica->wanted),
-                .held = replica->held,
-                .prefill = replica->prefill,
+                .slot = rate_slot(&known->rate, replica->wanted),
+                .held = known->held + (uint32_t)heard[HEARD_CONTEXT],
+                .prefill = known->prefill + (uint32_t)heard[HEARD_PREFILL],
                 .kv_permille = replica->polled_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
                 .wake = wake_of(replica, now),
@@ -273,21 +294,60 @@ static void fill(const struct router_replica *replica, uint32_t matched, const s
         };
 }
 
+static void say_known(struct known *known, nsec now)
+{
+        known->said = (struct heard){ .value = { [HEARD_INFLIGHT] = known->inflight,
+                                                 [HEARD_UNANSWERED] = known->unanswered,
+                                                 [HEARD_CONTEXT] = known->held,
+                                                 [HEARD_PREFILL] = known->prefill } };
+        rate_say(&known->rate, now, &known->said);
+}
+
+/* What each said one exchange before is heard now by all others: it is 0.1 to 0.2 s old when it counts. */
+static void exchange_replica(struct router_replica *replica, size_t n, nsec now)
+{
+        for (size_t k = 0; k < n; k++) {
+                struct heard *sum = &replica->known[k].heard;
+
+                *sum = (struct heard){ 0 };
+                for (size_t other = 0; other < n; other++)
+                        for (int i = 0; i < HEARD_N && other != k; i++)
+                                sum->value[i] += replica->known[other].said.value[i];
+                rate_hear(&replica->known[k].rate, sum, INT64_MAX);
+        }
+        for (size_t k = 0; k < n; k++)
+                say_known(&replica->known[k], now);
+}
+
+static void exchange_all(struct router *router, nsec now)
+{
+        const struct sim_setup *setup = router->setup;
+        nsec passed = now - router->exchanged_at;
+
+        if (!setup->is_shared || n_routers(setup) < 2 || passed < EXCHANGE_EVERY)
+                return;
+        router->exchanged_at = now;
+        for (int n = passed < 2 * EXCHANGE_EVERY ? 1 : 2; n > 0; n--)
+                for (size_t i = 0; i < setup->n_replicas; i++)
+                        exchange_replica(&router->replicas[i], n_routers(setup), now);
+}
+
 static void view_of(struct router *router, const struct flight *flight, nsec now, struct pick_replica *rows,
                     struct pick_view *ret)
 {
         uint32_t matched[INDEX_REPLICAS];
 
-        poll_engines(router, now);
         struct rate_peers peers = { 0 };
 
+        poll_engines(router, now);
+        exchange_all(router, now);
         match(router, flight, matched);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 if (!router->replicas[i].is_absent)
-                        rate_add(&peers, &router->replicas[i].rate, now);
+                        rate_add(&peers, &router->replicas[i].known[flight->router].rate, now);
         rate_added(&peers);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
-                fill(&router->replicas[i], matched[i], &peers, now, &rows[i]);
+                fill(&router->replicas[i], flight->router, matched[i], &peers, now, &rows[i]);
         *ret = (struct pick_view){
                 .replicas = rows,
                 .n_replicas = router->setup->n_replicas,
@@ -303,18 +363,20 @@ static void view_of(struct router *router, const struct flight *flight, nsec now
 static struct router_replica *send(struct router *router, struct flight *flight, const struct pick *verdict, nsec now)
 {
         struct router_replica *replica = &router->replicas[verdict->replica];
+        struct known *known = &replica->known[flight->router];
         const struct engine_request *q = &flight->request;
 
-        if (map_reserve(&replica->active, n_keys(flight)) < 0)
+        if (map_reserve(&known->active, n_keys(flight)) < 0)
                 return NULL;
         flight->replica = replica;
+        flight->known = known;
         flight->fresh = q->input - verdict->matched;
-        rate_send(&replica->rate, verdict->work, now, &flight->ticket);
-        replica->inflight++;
-        replica->unanswered++;
-        replica->prefill += flight->is_stream ? flight->fresh : 0;
+        rate_send(&known->rate, verdict->work, now, &flight->ticket);
+        known->inflight++;
+        known->unanswered++;
+        known->prefill += flight->is_stream ? flight->fresh : 0;
         replica->n_sent++;
-        hold_blocks(replica, flight, true);
+        hold_blocks(known, flight, true);
         predict(router, replica, flight);
         engine_submit(&replica->engine, &flight->request);
         return replica;
@@ -443,12 +505,21 @@ static bool release_one(struct router *router, size_t i, uint32_t index, nsec no
         }
 }
 
+static uint32_t inflight(const struct router_replica *replica)
+{
+        uint32_t n = 0;
+
+        for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                n += replica->known[k].inflight;
+        return n;
+}
+
 void router_release(struct router *router, const struct router_replica *replica, nsec now)
 {
         uint32_t index = (uint32_t)(replica - router->replicas), capacity = router->setup->capacity;
         size_t i;
 
-        while (!capacity || replica->inflight < capacity)
+        while (!capacity || inflight(replica) < capacity)
                 if ((i = first_held(router, index, now)) == router->n_held || !release_one(router, i, index, now))
                         return;
 }
@@ -469,7 +540,8 @@ static void set_speed(struct router_replica *replica, const struct sim_change *c
                         now + (nsec)((double)(replica->busy_until - now) * replica->engine.speed / change->speed);
         replica->engine.speed = change->speed;
         if (!change->is_silent)
-                rate_seed(&replica->rate, (uint64_t)seed(replica->router->setup, change->speed));
+                for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                        rate_seed(&replica->known[k].rate, (uint64_t)seed(replica->router->setup, change->speed));
 }
 
 void router_change(struct router *router, const struct sim_change *change, nsec now)

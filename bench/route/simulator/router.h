@@ -11,6 +11,8 @@
 struct flight {
         struct engine_request request;
         struct router_replica *replica; /* NULL: not sent */
+        struct known *known;            /* of the router that sent it, of that replica */
+        size_t router;                  /* which one it came to */
         struct rate_ticket ticket;
         struct queue_item item;
         double work;        /* that it would bring to the replica it waits for */
@@ -19,6 +21,14 @@ struct flight {
         bool is_first_seen; /* by the router */
         bool is_stream;
         nsec first_at, end_at;
+};
+
+/* What one of the routers knows of one replica. */
+struct known {
+        struct rate rate;
+        struct map active; /* key -> count of requests in flight with that block (as a pointer) */
+        uint32_t inflight, unanswered, prefill, held;
+        struct heard said, heard; /* to the others, when figures were exchanged last; by them, one exchange before */
 };
 
 struct router_replica {
@@ -31,9 +41,7 @@ struct router_replica {
         nsec wakes_at; /* INT64_MAX: no wake-up under way */
         /* The state of a router: */
         struct cache copy; /* INDEX_LRU, INDEX_4096 */
-        struct rate rate;
-        struct map active; /* key -> count of requests in flight with that block (as a pointer) */
-        uint32_t inflight, unanswered, prefill, held;
+        struct known known[SIM_ROUTERS_MAX];
         uint32_t wanted;    /* by requests that are held */
         double wanted_work; /* of those */
         /* The engine's figures when it was polled last (50 ms): */
@@ -41,15 +49,16 @@ struct router_replica {
         size_t n_sent;
 };
 
+/* One, or several before the same replicas: setup.n_routers. */
 struct router {
         const struct sim_setup *setup;
         struct router_replica *replicas;
         struct flight *flights; /* one per request of the load */
         struct flight **held;
-        struct index *index; /* INDEX_OURS */
+        struct index *index[SIM_ROUTERS_MAX]; /* INDEX_OURS */
         size_t n_held, n_ever_held, n_woken;
         uint64_t random, turn;
-        nsec now, polled_at;
+        nsec now, polled_at, exchanged_at;
 };
 
 int router_init(struct router *router, const struct sim_setup *setup); /* -ENOMEM */

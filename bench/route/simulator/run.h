@@ -9,12 +9,14 @@
  */
 #pragma once
 
+#include "route/heard.h"
 #include "route/pick.h"
 #include "simulator/engine.h"
 #include "simulator/load.h"
 
 enum {
         SIM_REPLICAS_MAX = 64,
+        SIM_ROUTERS_MAX = 4,
 };
 
 enum sim_sees {
@@ -63,6 +65,9 @@ struct sim_setup {
         double one_piece;  /* part of the requests that do not stream */
         const struct sim_change *changes;
         size_t n_changes;
+        size_t n_routers;   /* that requests come to, each at random; 0: one */
+        bool has_one_index; /* as if each knew at once what the others send where: a bound */
+        bool is_shared;     /* they tell each other what heard.def lists, ten times a second */
 };
 
 struct sim_result {

@@ -29,6 +29,7 @@ struct row {
         struct gossip_row said;
         nsec at;
         uint64_t news; /* it was put out so often since it was asked */
+        uint64_t more; /* and so many more were sent, or spent */
 };
 
 struct router {
@@ -269,6 +270,7 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
                 struct gossip_row said = { .name = get_word(&at) };
                 struct row *row = row_of(router, said.name, true);
                 uint64_t before = row && row->at ? row->said.value[GOSSIP_TRIPS] : UINT64_MAX;
+                uint64_t sent = row && row->at ? row->said.value[HEARD_SENT] : UINT64_MAX;
 
                 for (size_t k = 0; k < GOSSIP_VALUES; k++) {
                         said.value[k] = get_word(&at);
@@ -277,6 +279,7 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
                 if (!row)
                         continue;
                 row->news += said.value[GOSSIP_TRIPS] > before;
+                row->more += said.value[HEARD_SENT] > sent ? said.value[HEARD_SENT] - sent : 0;
                 row->said = said;
                 row->at = now;
         }
@@ -329,4 +332,19 @@ void gossip_sum(struct gossip *gossip, uint64_t name, nsec now, struct gossip_ro
                 ret->value[GOSSIP_TRIPS] += row->news;
                 row->news = 0;
         }
+}
+
+uint64_t gossip_more(struct gossip *gossip, uint64_t name, nsec now)
+{
+        uint64_t n = 0;
+
+        forget_silent(gossip, now);
+        for (size_t i = 0; i < GOSSIP_ROUTERS; i++) {
+                struct row *row = gossip->routers[i].is_in ? row_of(&gossip->routers[i], name, false) : NULL;
+
+                n += row ? row->more : 0;
+                if (row)
+                        row->more = 0;
+        }
+        return n;
 }

@@ -76,3 +76,6 @@ size_t gossip_routers(struct gossip *gossip, nsec now); /* those in; the silent 
 
 /* The sum of what they say of it; of GOSSIP_TRIPS: how many put it out since the last call. */
 void gossip_sum(struct gossip *gossip, uint64_t name, nsec now, struct gossip_row *ret);
+
+/* By how much HEARD_SENT of it grew at all of them since the last call. */
+uint64_t gossip_more(struct gossip *gossip, uint64_t name, nsec now);

@@ -114,12 +114,21 @@ static void write_retry_after(FILE *to, const struct settings *settings)
                     to);
 }
 
+static void write_key(FILE *to, const struct settings_key *key, bool is_shared)
+{
+        uint32_t usec = request_rate_usec(&key->rate);
+
+        (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s", key->name, key->key, key->is_admin ? " admin" : "",
+                      key->may_priority ? " priority" : "");
+        if (is_shared && usec)
+                (void)fprintf(to, " shared=%u:%u", usec, key->burst);
+        (void)fputs(";\n", to);
+}
+
 static void write_keys(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++)
-                (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s;\n", settings->keys[i].name,
-                              settings->keys[i].key, settings->keys[i].is_admin ? " admin" : "",
-                              settings->keys[i].may_priority ? " priority" : "");
+                write_key(to, &settings->keys[i], settings->routers.n > 0);
         for (size_t i = 0; i < settings->n_keys; i++)
                 if (has_limit(&settings->keys[i]))
                         write_zones(to, &settings->keys[i], i);

@@ -7,6 +7,20 @@
 
 /* ---- configuration -------------------------------------------------------------------------------------- */
 
+/* "INTERVAL_USEC:BURST" */
+static int set_shared(sublet_key_t *key, const char *text)
+{
+        const char *colon = ngx_strchr(text, ':');
+        ngx_int_t usec = colon ? ngx_atoi((u_char *)text, (size_t)(colon - text)) : NGX_ERROR;
+        ngx_int_t burst = colon ? ngx_atoi((u_char *)colon + 1, ngx_strlen(colon + 1)) : NGX_ERROR;
+
+        if (usec < 1 || usec > 60000000 || burst < 0 || burst > INT32_MAX)
+                return 0;
+        key->interval = (nsec)usec * NSEC_PER_USEC;
+        key->burst = (uint32_t)burst;
+        return 1;
+}
+
 char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
         sublet_main_t *conf = data;
@@ -19,13 +33,14 @@ char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
         ngx_memzero(key, sizeof(*key));
         key->name = value[1];
         key->token = value[2];
+        key->hash = pool_model_hash((const char *)key->name.data, key->name.len);
         for (ngx_uint_t i = 3; i < cf->args->nelts; i++) {
                 if (ngx_strcmp(value[i].data, "admin") == 0)
                         key->is_admin = 1;
                 else if (ngx_strcmp(value[i].data, "priority") == 0)
                         key->may_priority = 1;
-                else
-                        return (char *)"takes: admin, priority";
+                else if (ngx_strncmp(value[i].data, "shared=", 7) != 0 || !set_shared(key, (char *)value[i].data + 7))
+                        return (char *)"takes: admin, priority, shared=INTERVAL_USEC:BURST";
         }
         return NGX_CONF_OK;
 }
@@ -109,6 +124,17 @@ const sublet_key_t *sublet_key_of(ngx_http_request_t *r)
         }
         value = find_header(r, name, sizeof(name) - 1);
         return value ? find_key(conf, value->data, value->len) : NULL;
+}
+
+int sublet_key_may(ngx_http_request_t *r, struct pool *pool)
+{
+        const sublet_key_t *key = sublet_key_of(r);
+        struct allowance *allowance;
+
+        if (!key || !key->interval)
+                return 1;
+        allowance = allowance_find(pool->keys, POOL_KEYS, key->hash);
+        return !allowance || allowance_take(allowance, key->interval, key->burst, clock_now());
 }
 
 /* An engine's own paths, for those who administer it. */

@@ -35,6 +35,9 @@ typedef struct {
 
 typedef struct {
         ngx_str_t name, token;
+        uint64_t hash; /* of its name */
+        nsec interval; /* between two of its requests, over all routers; 0: this router's own limits alone */
+        uint32_t burst;
         unsigned is_admin : 1, may_priority : 1;
 } sublet_key_t;
 
@@ -129,8 +132,9 @@ void sublet_watch_scan(void);
 /* keys.c */
 char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *sublet_keys_init(ngx_conf_t *cf, void *conf);
-const sublet_key_t *sublet_key_of(ngx_http_request_t *r); /* NULL: none, or an unknown one */
-int sublet_path_check(sublet_ctx_t *ctx);                 /* fills ctx->endpoint; 0: refused */
+const sublet_key_t *sublet_key_of(ngx_http_request_t *r);     /* NULL: none, or an unknown one */
+int sublet_key_may(ngx_http_request_t *r, struct pool *pool); /* 0: all routers together had too many of its key */
+int sublet_path_check(sublet_ctx_t *ctx);                     /* fills ctx->endpoint; 0: refused */
 
 /* body.c */
 int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */

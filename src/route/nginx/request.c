@@ -275,6 +275,8 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
                 return NGX_DECLINED;
         if (ctx)
                 return continue_request(r, ctx);
+        if (!sublet_key_may(r, conf->route->pool))
+                return NGX_HTTP_TOO_MANY_REQUESTS;
         ctx = make_ctx(r, conf->route->pool);
         if (!ctx)
                 return NGX_ERROR;

@@ -21,7 +21,23 @@ static json_t *say_replica(const struct pool *pool, int i, nsec now)
         return entry;
 }
 
-static json_t *say_all(const struct pool *pool, nsec now)
+/* Of the keys that were asked about. */
+static json_t *say_keys(struct pool *pool, const json_t *asked)
+{
+        json_t *list = json_array();
+
+        for (size_t k = 0; k < json_array_size(asked); k++) {
+                const json_t *name = json_object_get(json_array_get(asked, k), "name");
+                struct allowance *allowance = allowance_find(
+                        pool->keys, POOL_KEYS, pool_model_hash(json_string_value(name), json_string_length(name)));
+
+                (void)json_array_append_new(list, json_pack("{sO sI}", "name", name, "spent",
+                                                            (json_int_t)(allowance ? allowance->spent : 0)));
+        }
+        return list;
+}
+
+static json_t *say_all(struct pool *pool, const json_t *body, nsec now)
 {
         json_t *list = json_array();
 
@@ -31,7 +47,7 @@ static json_t *say_all(const struct pool *pool, nsec now)
                 if (entry)
                         (void)json_array_append_new(list, entry);
         }
-        return json_pack("{so}", "replicas", list);
+        return json_pack("{so so}", "replicas", list, "keys", say_keys(pool, json_object_get(body, "keys")));
 }
 
 static const char *hear_all(struct pool *pool, const json_t *list, nsec until, nsec now)
@@ -55,6 +71,25 @@ static const char *hear_all(struct pool *pool, const json_t *list, nsec until, n
         return NULL;
 }
 
+static const char *hear_keys(struct pool *pool, const json_t *list, nsec now)
+{
+        for (size_t k = 0; k < json_array_size(list); k++) {
+                const json_t *name = json_object_get(json_array_get(list, k), "name");
+                struct allowance *allowance;
+                const char *why;
+                uint32_t usec, n;
+
+                why = heard_body_key(json_array_get(list, k), &usec, &n);
+                if (why)
+                        return why;
+                allowance = allowance_find(pool->keys, POOL_KEYS,
+                                           pool_model_hash(json_string_value(name), json_string_length(name)));
+                if (allowance && n)
+                        allowance_hear(allowance, (nsec)usec * NSEC_PER_USEC, n, now);
+        }
+        return NULL;
+}
+
 json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
 {
         uint32_t keep_ms = 0, n = 0;
@@ -65,6 +100,7 @@ json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
         why = why ? why : replica_body_number(body, "routers", &n);
         why = why ? why : n > POOL_ROUTERS ? "there are more routers than 16" : NULL;
         why = why ? why : hear_all(pool, json_object_get(body, "replicas"), now + (nsec)keep_ms * NSEC_PER_MSEC, now);
+        why = why ? why : hear_keys(pool, json_object_get(body, "keys"), now);
         *ret_why = why;
         if (why)
                 return NULL;
@@ -72,5 +108,5 @@ json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
         pool->routers_until = now + (nsec)keep_ms * NSEC_PER_MSEC;
         if (pool->serial != before || pool_load(pool, POOL_ALL, POOL_HELD)) /* a slot may be free elsewhere */
                 sublet_ring();
-        return say_all(pool, now);
+        return say_all(pool, body, now);
 }

@@ -25,3 +25,14 @@ const char *heard_body_read(const json_t *entry, const char **ret_name, struct h
         *ret_is_tripped = json_is_true(json_object_get(entry, "tripped"));
         return why;
 }
+
+const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent)
+{
+        const char *why;
+
+        *ret_interval_us = *ret_spent = 0;
+        if (!json_string_length(json_object_get(entry, "name")))
+                return "each entry needs the name of a key";
+        why = replica_body_number(entry, "interval_us", ret_interval_us);
+        return why ? why : replica_body_number(entry, "spent", ret_spent);
+}

@@ -79,6 +79,12 @@ struct request_rate {
         bool is_per_minute;
 };
 
+/* Between two requests; 0: no bound. */
+static inline uint32_t request_rate_usec(const struct request_rate *rate)
+{
+        return rate->n ? (rate->is_per_minute ? 60000000u : 1000000u) / rate->n : 0;
+}
+
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
         struct request_rate rate;

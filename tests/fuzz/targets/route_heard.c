@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         json_t *entry = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
         const char *name = NULL, *why;
         struct heard heard;
+        uint32_t usec, n;
         bool is_tripped;
 
         why = heard_body_read(entry, &name, &heard, &is_tripped);
@@ -25,6 +26,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         need(why || replica_name_is_fine(name));
         for (int i = 0; !why && i < HEARD_N; i++)
                 need(heard.value[i] <= HEARD_MAX * POOL_ROUTERS);
+        why = heard_body_key(entry, &usec, &n);
+        need(why ? why[0] : usec <= INT32_MAX && n <= INT32_MAX && json_string_length(json_object_get(entry, "name")));
         json_decref(entry);
         return 0;
 }

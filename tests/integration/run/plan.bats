@@ -26,6 +26,20 @@ golden() { # NAME EXIT-CODE
 @test "what does not fit is said, with the reason" { golden 09-memory-does-not-fit 1; }
 @test "no way to share helps who is too slow alone" { golden 10-too-slow-alone 1; }
 @test "a hundred containers fit on thirty-five devices" { golden 11-a-hundred-containers 0; }
+@test "a job gets devices of one server that NVLink joins, and shares them in turns" { golden 12-jobs-of-several-devices 0; }
+@test "a job is on all of its devices or on none" { golden 13-too-few-for-a-job 1; }
+
+@test "a job is one lease, one command, one pod" {
+        local jobs=$BATS_TEST_DIRNAME/../../golden/plan/12-jobs-of-several-devices.yaml
+        "$sublet" plan -o run "$jobs" > "$BATS_TEST_TMPDIR/plan"
+        [ "$(grep -c '^sublet run --name fsdp-1 --gpu [0-9],[0-9],[0-9],[0-9] --mem 61440M' "$BATS_TEST_TMPDIR/plan")" -eq 1 ]
+        [ "$(grep -c '^sublet run --name ddp-' "$BATS_TEST_TMPDIR/plan")" -eq 2 ]
+        "$sublet" plan -o kubernetes "$jobs" | grep -q 'sublet.dev/gpu-count: "4", sublet.dev/gpu-mem: "60"'
+        [ "$("$sublet" plan --json "$jobs" | jq -c '[.devices[].leases[] | select(.tenant == "fsdp-1") | [.gpus, .part]]')" = \
+                "$("$sublet" plan --json "$jobs" | jq -c '[.devices[].leases[] | select(.tenant == "fsdp-1") | .gpus] | .[0] as $g | [range(4)] | map([$g, .])')" ]
+        run "$sublet" plan --gpus H200=4:nvlonk "$jobs"
+        [ "$output" = "sublet: --gpus: 'H200=4:nvlonk': a model and a number, such as H200=2 or H200=2:nvlink" ]
+}
 
 @test "the plan as JSON has a lease for each replica" {
         "$sublet" plan --json "$BATS_TEST_DIRNAME/../../golden/plan/06-latency-beside-batch.yaml" > "$BATS_TEST_TMPDIR/plan"

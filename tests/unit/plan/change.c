@@ -92,6 +92,76 @@ static void what_cannot_change_while_it_runs_is_a_move(void **state)
         assert_non_null(strstr(change_of(0)->what, "several GPUs"));
 }
 
+static const struct plan_service jobs[] = {
+        { .name = "ddp", .memory = 8 * GIB, .load = 0.4, .count = 1, .gpus = 2 },
+        { .name = "alone", .memory = 100 * GIB, .load = 0.1, .count = 1 },
+};
+
+/* Four devices of one server, joined 0-3 and 1-2. */
+static void plan_jobs(void)
+{
+        plan = (struct plan){ .services = jobs, .n_services = 2, .n_devices = 4, .facts = plan_facts };
+        for (unsigned int i = 0; i < 4; i++)
+                plan.devices[i] = (struct plan_device){ .model = plan_model("H200"), .nvlink = UINT64_C(1) << (3 - i) };
+        memset(&live, 0, sizeof(live));
+        live.n_devices = 4;
+}
+
+static void a_job_is_on_devices_that_are_joined_with_one_lease(void **state)
+{
+        (void)state;
+        plan_jobs();
+        plan_make(&plan);
+        assert_int_equal(plan.n_left, 0);
+        plan_changes_find(&plan, &live, &changes);
+        assert_int_equal(changes.n, 2);
+        assert_int_equal(changes.rows[0].lease.devices, 9);
+        assert_int_equal(changes.rows[0].action, PLAN_START);
+        /* The other one sits with it on the first, so one share is for both devices: the least. */
+        assert_int_equal(plan.devices[0].n_seats, 2);
+        assert_int_equal(changes.rows[0].lease.share, plan.devices[0].seats[0].share);
+}
+
+static void a_job_that_runs_stays_where_it_is_and_half_of_it_does_not(void **state)
+{
+        (void)state;
+        plan_jobs();
+        plan.pins[plan.n_pins++] = (struct plan_pin){ .service = 0, .devices = 3 };
+        plan_make(&plan);
+        plan_changes_find(&plan, &live, &changes);
+        assert_int_equal(changes.rows[0].lease.devices, 3); /* though 0 and 3 are joined */
+        plan_jobs();
+        plan.pins[plan.n_pins++] = (struct plan_pin){ .service = 0, .devices = 3 };
+        plan.devices[1].others.is_lost = true;
+        plan_make(&plan);
+        plan_changes_find(&plan, &live, &changes);
+        assert_int_equal(changes.rows[0].lease.devices, 9);
+        assert_int_equal(plan.devices[1].n_seats, 0);
+        live.tenants[live.n_tenants++] = (struct plan_tenant){ .way = PLAN_TIME, .devices = 3, .is_on_several = true };
+        plan_changes_find(&plan, &live, &changes);
+        assert_int_equal(changes.rows[0].action, PLAN_MOVE);
+        assert_string_equal(changes.rows[0].what, "it is on other GPUs now");
+}
+
+static void a_job_is_placed_whole_or_not_at_all(void **state)
+{
+        (void)state;
+        plan_jobs();
+        for (unsigned int i = 0; i < 4; i++)
+                plan.devices[i].server = i; /* four machines */
+        plan_make(&plan);
+        assert_int_equal(plan.n_left, 1);
+        assert_non_null(strstr(plan.left[0].reason, "2 devices of one server are needed, and 1 can take it"));
+        for (unsigned int i = 0; i < 4; i++)
+                for (size_t k = 0; k < plan.devices[i].n_seats; k++)
+                        assert_int_equal(plan.devices[i].seats[k].service, 1);
+        plan_jobs();
+        for (unsigned int i = 1; i < 4; i++)
+                plan.devices[i].others.way = PLAN_SPACE; /* which cannot take turns */
+        plan_make(&plan);
+        assert_int_equal(plan.n_left, 1);
+}
+
 static void outside_of_turns_share_and_class_do_not_matter(void **state)
 {
         (void)state;
@@ -138,6 +208,9 @@ int main(void)
                 cmocka_unit_test(each_difference_is_said),
                 cmocka_unit_test(a_cap_that_the_plan_does_not_know_stays),
                 cmocka_unit_test(what_cannot_change_while_it_runs_is_a_move),
+                cmocka_unit_test(a_job_is_on_devices_that_are_joined_with_one_lease),
+                cmocka_unit_test(a_job_that_runs_stays_where_it_is_and_half_of_it_does_not),
+                cmocka_unit_test(a_job_is_placed_whole_or_not_at_all),
                 cmocka_unit_test(outside_of_turns_share_and_class_do_not_matter),
                 cmocka_unit_test(a_replica_more_than_wanted_is_extra),
                 cmocka_unit_test(the_command_says_what_is_leased),

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "route/allowance.h"
+
+#define DEBT_MAX (3600 * NSEC_PER_SEC) /* whatever others say, it ends */
+
+struct allowance *allowance_find(struct allowance *table, size_t n, uint64_t name)
+{
+        for (size_t i = 0; i < n; i++) {
+                struct allowance *at = &table[(name + i) % n];
+                uint64_t is = 0;
+
+                if (atomic_load_explicit(&at->name, memory_order_relaxed) == name ||
+                    atomic_compare_exchange_strong(&at->name, &is, name) || is == name)
+                        return at;
+        }
+        return NULL;
+}
+
+bool allowance_take(struct allowance *allowance, nsec interval, uint32_t burst, nsec now)
+{
+        int64_t until = atomic_load(&allowance->until), from;
+
+        do {
+                from = until > now ? until : now;
+                if (from - now > interval * burst)
+                        return false;
+        } while (!atomic_compare_exchange_weak(&allowance->until, &until, from + interval));
+        atomic_fetch_add(&allowance->spent, 1);
+        return true;
+}
+
+void allowance_hear(struct allowance *allowance, nsec interval, uint64_t n, nsec now)
+{
+        int64_t until = atomic_load(&allowance->until), next;
+        nsec most = n < (uint64_t)(DEBT_MAX / (interval ? interval : 1)) ? (nsec)n * interval : DEBT_MAX;
+
+        do
+                next = (until > now ? until : now) + most;
+        while (!atomic_compare_exchange_weak(&allowance->until, &until, next));
+}
