@@ -31,13 +31,14 @@ static int scan_file(ngx_buf_t *b)
         return SCAN_OK;
 }
 
-static int scan_body(ngx_http_request_t *r, size_t *ret_size)
+static int scan_once(ngx_http_request_t *r, const struct media_family *family, size_t *ret_size)
 {
         int result = SCAN_OK;
 
         *ret_size = 0;
         prefix_begin(&prefix);
         scan_begin(&scan, &prefix);
+        scan_family(&scan, family);
         for (ngx_chain_t *l = r->request_body ? r->request_body->bufs : NULL; l && result == SCAN_OK; l = l->next) {
                 *ret_size += (size_t)ngx_buf_size(l->buf);
                 if (l->buf->in_file)
@@ -46,6 +47,14 @@ static int scan_body(ngx_http_request_t *r, size_t *ret_size)
                         result = scan_feed(&scan, l->buf->pos, (size_t)(l->buf->last - l->buf->pos));
         }
         return result == SCAN_OK ? scan_end(&scan) : result;
+}
+
+/* Once, but twice where pictures come before the name of the model that says what they cost. */
+static int scan_body(ngx_http_request_t *r, size_t *ret_size)
+{
+        int result = scan_once(r, media_family(""), ret_size);
+
+        return result == SCAN_OK && scan.is_misjudged ? scan_once(r, scan.family, ret_size) : result;
 }
 
 static uint64_t hash_word(const void *word, size_t size)

@@ -2,7 +2,6 @@
 #include "route/request/scan_inside.h"
 
 #include "base/cleanup.h"
-#include "route/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,23 @@
 /* Where a value is. TOKENS: everything below is text, keys and numbers too. */
 enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, CONVERSATION, IGNORED, IS_ARRAY = 0x80 };
 
-enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, LINK, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
+enum action {
+        SKIP,
+        TEXT,
+        MEDIA,
+        IMAGE,
+        VIDEO,
+        MODEL,
+        SESSION,
+        LINK,
+        USER,
+        SALT,
+        STREAM,
+        PRIORITY,
+        MAXIMUM,
+        COUNT,
+        A_KEY
+};
 
 static const struct key {
         unsigned char context;
@@ -34,7 +49,13 @@ void scan_begin(struct scan *scan, struct prefix *prefix)
         scan->state = VALUE;
         scan->context = ROOT;
         scan->n = 1;
+        scan->family = media_family("");
         prefix_begin(prefix);
+}
+
+void scan_family(struct scan *scan, const struct media_family *family)
+{
+        scan->family = family;
 }
 
 int scan_fail(struct scan *scan, int error)
@@ -54,23 +75,6 @@ static struct scan_word *word_of(struct scan *scan, enum action action)
                                    NULL;
 }
 
-/* In pieces of one size: the hash must not depend on the pieces of the body. */
-static void take_media(struct scan *scan, const char *text, size_t size)
-{
-        while (size) {
-                size_t n = SCAN_PIECE - scan->n_piece < size ? SCAN_PIECE - scan->n_piece : size;
-
-                memcpy(scan->piece + scan->n_piece, text, n);
-                scan->n_piece += (uint32_t)n;
-                text += n;
-                size -= n;
-                if (scan->n_piece == SCAN_PIECE) {
-                        scan->media = XXH3_64bits_withSeed(scan->piece, SCAN_PIECE, scan->media);
-                        scan->n_piece = 0;
-                }
-        }
-}
-
 int scan_take_text(struct scan *scan, const char *text, size_t size)
 {
         switch (scan->action) {
@@ -80,7 +84,7 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
                 prefix_text(scan->prefix, text, size);
                 return SCAN_OK;
         case MEDIA:
-                take_media(scan, text, size);
+                media_feed(&scan->medium, text, size);
                 return SCAN_OK;
         case A_KEY:
                 for (size_t i = 0; i < size && scan->n_key < SCAN_KEY; i++)
@@ -99,6 +103,16 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
         }
 }
 
+/* The kind is the outer key's: "image_url" has the part's text itself, or an object with it. */
+static void set_action(struct scan *scan, unsigned char in, enum action action)
+{
+        bool is_media = action >= MEDIA && action <= VIDEO;
+
+        if (is_media && in == CONTENT)
+                scan->kind = action == IMAGE ? MEDIA_IMAGE : action == VIDEO ? MEDIA_VIDEO : MEDIA_OTHER;
+        scan->action = is_media ? MEDIA : (unsigned char)action;
+}
+
 /* Finds the row of the key that was read; its value comes next. */
 static void key_done(struct scan *scan)
 {
@@ -110,8 +124,27 @@ static void key_done(struct scan *scan)
                 if (keys[i].context == in && scan->n_key && keys[i].name[0] == scan->key[0] &&
                     strlen(keys[i].name) == scan->n_key && !memcmp(keys[i].name, scan->key, scan->n_key)) {
                         scan->context = keys[i].below;
-                        scan->action = keys[i].action;
+                        set_action(scan, in, keys[i].action);
                 }
+}
+
+/* A part that does not say what it is, is a picture if it has a picture's size. */
+static void media_done(struct scan *scan)
+{
+        struct media *m = &scan->medium;
+        enum media_kind kind = scan->kind == MEDIA_OTHER && m->width ? MEDIA_IMAGE : (enum media_kind)scan->kind;
+
+        scan->n_media++;
+        media_put(scan->prefix, media_hash(m), media_tokens(scan->family, kind, m->width, m->height));
+}
+
+static void model_done(struct scan *scan)
+{
+        const struct media_family *family = media_family(scan->model.text);
+
+        scan->has_model |= scan->model.size != 0;
+        scan->is_misjudged |= family != scan->family && scan->n_media;
+        scan->family = family;
 }
 
 void scan_string_done(struct scan *scan)
@@ -123,18 +156,16 @@ void scan_string_done(struct scan *scan)
                 scan->state = COLON;
                 return;
         }
-        if (scan->action == MEDIA) {
-                scan->n_media++;
-                scan->media = XXH3_64bits_withSeed(scan->piece, scan->n_piece, scan->media);
-                prefix_text(scan->prefix, &scan->media, sizeof(scan->media));
-        }
+        if (scan->action == MEDIA)
+                media_done(scan);
         if (scan->action == TEXT || scan->action == MEDIA) {
                 prefix_text(scan->prefix, separator, 1);
                 scan->has_prompt = true;
         }
         if (scan->word)
                 scan->word->text[scan->word->size] = '\0';
-        scan->has_model |= scan->action == MODEL && scan->word->size;
+        if (scan->action == MODEL)
+                model_done(scan);
         scan->has_link |= scan->action == LINK && scan->word->size;
         scan->state = AFTER;
 }
@@ -230,7 +261,9 @@ static void string_begin(struct scan *scan, enum action action)
                 scan->word->size = 0;
                 scan->word->text[0] = '\0';
         }
-        scan->media = scan->n_piece = scan->n_key = scan->surrogate = 0;
+        scan->n_key = scan->surrogate = 0;
+        if (action == MEDIA)
+                media_begin(&scan->medium);
         scan->state = STRING;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "route/prefix.h"
+#include "route/request/media.h"
 
 #include <stdbool.h>
 
@@ -28,7 +29,6 @@ enum {
         SCAN_DEPTH = 64,
         SCAN_WORD = 256,
         SCAN_KEY = 32,
-        SCAN_PIECE = 256,
         SCAN_NUMBER = 32,
 };
 
@@ -47,7 +47,8 @@ struct scan {
         uint32_t n_priority, n_priorities; /* how many digits; how often the key is there */
         int64_t max_tokens, n;
         uint32_t n_media;
-        uint64_t at; /* bytes read; on failure where it stopped */
+        bool is_misjudged; /* the model's family came after its media: scan again with it, see scan_family() */
+        uint64_t at;       /* bytes read; on failure where it stopped */
 
         /* The state of the reader. */
         struct prefix *prefix;
@@ -61,13 +62,14 @@ struct scan {
         uint32_t n_number;
         uint32_t unicode, surrogate;
         struct scan_word *word;
-        uint64_t media; /* hash so far; the piece is not in it yet */
-        unsigned char piece[SCAN_PIECE];
-        uint32_t n_piece;
+        const struct media_family *family;
+        struct media medium;
+        unsigned char kind; /* enum media_kind */
 };
 
 const char *scan_error(int error); /* what to tell the client; a sentence without its full stop */
 
 void scan_begin(struct scan *scan, struct prefix *prefix);
-int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or the error; then always that */
+void scan_family(struct scan *scan, const struct media_family *family); /* of a model not yet read; after begin */
+int scan_feed(struct scan *scan, const void *data, size_t size);        /* SCAN_OK, or the error; then always that */
 int scan_end(struct scan *scan); /* the body is complete; binds the prefix to model and salt */

@@ -52,3 +52,55 @@ finding() { on "$sublet" doctor --json | jq -r '.findings[] | select(.name == "h
         wait_for eval 'metrics "^sublet_device_xid_errors_total{.*} 1$"'
         metrics '^sublet_device_latest_xid{.*} 13$'
 }
+
+monitoring=$BATS_TEST_DIRNAME/../../../deploy/kubernetes/monitoring
+
+@test "the rules are good, each alert is raised by its case and by no other, and the operator gets the same" {
+        command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
+        cp "$monitoring/rules.yml" "$BATS_TEST_DIRNAME/rules-test.yml" "$BATS_TEST_TMPDIR"
+        promtool check rules "$BATS_TEST_TMPDIR/rules.yml"
+        promtool test rules "$BATS_TEST_TMPDIR/rules-test.yml"
+        while read -r alert; do
+                grep -q "alertname: $alert\$" "$BATS_TEST_DIRNAME/rules-test.yml" || { echo "no case for $alert"; return 1; }
+        done < <(sed -n 's/^ *- alert: //p' "$monitoring/rules.yml")
+        "$monitoring/rules" | sed -n '/^spec:/,$p' | sed '1d; s/^  //' | diff - "$monitoring/rules.yml"
+}
+
+# exported: the names of metrics that a daemon whose device tells everything exports
+exported() {
+        machine_start
+        health 'temperature 31' 'memory_temperature 34' 'power 76000' 'power_limit 700000' 'energy 1' 'sm_clock 345' \
+                'memory_clock 3201' 'ecc_corrected 0' 'ecc_uncorrected 0' 'rows_corrected 0' 'rows_uncorrected 0' \
+                'remap_pending 0' 'remap_failed 0' 'pcie_replays 0' 'clock_reasons 1' 'link0 1' 'link0_crc 0' \
+                'link0_replays 0' 'link0_recoveries 0'
+        daemon_start
+        "$plain/src/sublet" sim --dir "$machine_dir" --fault xid=13
+        wait_for eval 'metrics "^sublet_device_latest_xid"'
+        wait_for eval 'metrics "^sublet_device_nvlink_crc"'
+        metrics '^# TYPE' | awk '{ print $3 }' | sort -u > "$BATS_TEST_TMPDIR/exported"
+}
+
+@test "rules, dashboard and manual name metrics that a daemon exports, and the manual names them all" {
+        exported
+        for figure in $(cat "$monitoring/rules.yml" <(jq -r '.panels[].targets[].expr' "$monitoring/dashboard.json") \
+                | grep -oE '(^|[^:a-z_])sublet_[a-z_]+' | grep -oE 'sublet_[a-z_]+' | grep -v '^sublet_extender_' | sort -u); do
+                grep -qx "$figure" "$BATS_TEST_TMPDIR/exported" || { echo "no $figure"; return 1; }
+        done
+        while read -r figure; do
+                grep -qE "\`(sublet_)?${figure#sublet_}\`|\`${figure#sublet_device_}\`" "$BATS_TEST_DIRNAME/../../../docs/metrics.md" || { echo "not in the manual: $figure"; return 1; }
+        done < "$BATS_TEST_TMPDIR/exported"
+}
+
+@test "the dashboard is one that Grafana takes: places, sources, references and queries" {
+        jq -e '(.panels | length) > 0 and ([.panels[].id] | length == (unique | length)) and .schemaVersion >= 36 and (.uid | length) > 0' "$monitoring/dashboard.json"
+        jq -e 'all(.panels[]; (.title | length) > 0 and (.type | IN("timeseries", "stat", "gauge", "bargauge", "table"))
+                and .gridPos.x >= 0 and .gridPos.x + .gridPos.w <= 24 and .gridPos.h > 0
+                and .datasource.uid == "${source}" and (.targets | length) > 0
+                and ([.targets[].refId] | all(. != null) and length == (unique | length)))' "$monitoring/dashboard.json"
+        jq -e '[.panels[] | .gridPos] as $g | all(range($g | length); . as $i | all(range($i); . as $k | $g[$i] as $a | $g[$k] as $b
+                | $a.x >= $b.x + $b.w or $b.x >= $a.x + $a.w or $a.y >= $b.y + $b.h or $b.y >= $a.y + $a.h))' "$monitoring/dashboard.json"
+        jq -e 'any(.templating.list[]; .name == "source" and .type == "datasource" and .query == "prometheus")' "$monitoring/dashboard.json"
+        command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
+        jq '{groups: [{name: "panels", rules: [.panels[] as $p | $p.targets[] | {record: "panel:\($p.id)_\(.refId)", expr}]}]}' "$monitoring/dashboard.json" > "$BATS_TEST_TMPDIR/panels.yml"
+        promtool check rules "$BATS_TEST_TMPDIR/panels.yml"
+}

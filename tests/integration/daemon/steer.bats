@@ -219,7 +219,7 @@ refused_1() {
         "$sublet" events -f --since 1h --json > "$machine/followed" 3>&- &
         follower=$!
         wait_for grep -q '"one"' "$machine/followed" # what was comes first, so from here on it follows
-        ! grep -q '"two"' "$machine/followed"
+        run ! grep -q '"two"' "$machine/followed"
         lodger two --mem 8G -- sleep 60
         wait_for grep -q '"two"' "$machine/followed"
         "$sublet" end one
