@@ -82,10 +82,10 @@ exported() {
 
 @test "rules, dashboard and manual name metrics that a daemon exports, and the manual names them all" {
         exported
-        for figure in $(cat "$monitoring/rules.yml" <(jq -r '.panels[].targets[].expr' "$monitoring/dashboard.json") \
-                | grep -oE '(^|[^:a-z_])sublet_[a-z_]+' | grep -oE 'sublet_[a-z_]+' | grep -v '^sublet_extender_' | sort -u); do
+        while read -r figure; do
                 grep -qx "$figure" "$BATS_TEST_TMPDIR/exported" || { echo "no $figure"; return 1; }
-        done
+        done < <(cat "$monitoring/rules.yml" <(jq -r '.panels[].targets[].expr' "$monitoring/dashboard.json") \
+                | grep -oE '(^|[^:a-z_])sublet_[a-z_]+' | grep -oE 'sublet_[a-z_]+' | grep -v '^sublet_extender_' | sort -u)
         while read -r figure; do
                 grep -qE "\`(sublet_)?${figure#sublet_}\`|\`${figure#sublet_device_}\`" "$BATS_TEST_DIRNAME/../../../docs/metrics.md" || { echo "not in the manual: $figure"; return 1; }
         done < "$BATS_TEST_TMPDIR/exported"
