@@ -64,3 +64,26 @@ END
         [ "$status" -eq 1 ]
         [ "$(sed -n 's/^\(not \)*ok.*/\1-/p' <<< "$output" | tr -d '\n ')" = not----not--not- ]
 }
+
+@test "a tenant of a plain user's daemon ends with empty books, though the shims of that user hide their descriptors" {
+        cat > "$place/script" << 'END'
+export SUBLET_DIR=$(mktemp -d)
+cd "$SUBLET_DIR"
+sublet daemon > log 2>&1 &
+until sublet ps > list 2>&1; do sleep 0.1; done
+sublet run -q --name beside --mem 8G -- sleep 300 > log2 2>&1 &
+until sublet ps -q | grep -qx beside; do sleep 0.1; done
+sublet run -q --name short --mem 2G -- sublet sim load grab
+until sublet events --json short | grep -q TENANT_ENDED; do sleep 0.1; done
+sublet events short
+sublet end beside
+kill %1
+wait
+rm -rf "$SUBLET_DIR"
+END
+        run "${as[@]}" env -i PATH="$place/build/src:$PATH" HOME=/ SUBLET_TEST="${SUBLET_TEST:-}" \
+                timeout 100 "$sublet" sim -- bash "$place/script" 3>&-
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *TENANT_ENDED* && $output != *BOOKS_NOT_EMPTY* ]]
+}
