@@ -74,7 +74,7 @@ lacks() {
         [ "$("$sublet" ps | sed -n 's/^looking .*-  *\([0-9]*\) *normal .*/\1/p')" -gt 15 ]
         curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics | grep '^sublet_tenant_refused_calls_total'
         [ "$(curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics |
-                sed -n 's/^sublet_tenant_refused_calls_total{tenant="quiet"} //p')" = 0 ]
+                sed -n 's/^sublet_tenant_refused_calls_total{tenant="quiet",[^}]*} //p')" = 0 ]
         "$sublet" end looking
         wait_for eval '[ "$("$sublet" ps -q | wc -l)" -eq 1 ]'
         [ "$("$sublet" ps -a --json | jq '.[] | select(.tenant == "looking") | .refused_calls')" -gt 15 ]
