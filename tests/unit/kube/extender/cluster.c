@@ -21,7 +21,7 @@ static void put_node(struct cluster *cluster, const char *name, size_t n_devices
 /* device: -1: not known. */
 static struct object_pod pod_on(const char *uid, const char *node, int device, bytes memory)
 {
-        struct object_pod pod = { .n_wants = 1, .wants = { { memory, 10 } }, .is_placed = device >= 0 };
+        struct object_pod pod = { .n_wants = 1, .wants = { { memory, 10, 0 } }, .is_placed = device >= 0 };
 
         (void)snprintf(pod.uid, sizeof(pod.uid), "%s", uid);
         (void)snprintf(pod.name, sizeof(pod.name), "name-%s", uid);
