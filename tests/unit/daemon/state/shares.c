@@ -6,6 +6,7 @@
 #include "fake_tenants.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #define KERNEL 770 /* usec */
 
@@ -212,27 +213,85 @@ static void tally_print(const char *what, const struct bench *bench, const struc
         print_message("\n");
 }
 
-/* A machine that is busy with something else does no work here, whoever shares how: so a promise is kept if it is
- * seen kept within some measurements. One that is broken is never seen kept. */
+/* ---- how quiet the machine is ------------------------------------------------------------------- */
+
+/* Of a thread that only sleeps: by how much of the time it was kept from the processor. A synchronous tenant that is
+ * kept from it as much wants nothing meanwhile, and its time is lent, as it should be: nothing can be said of shares. */
+struct sleeper {
+        pthread_t thread;
+        _Atomic nsec late;
+        _Atomic bool is_over;
+};
+
+static void *sleep_on(void *context)
+{
+        const nsec nap = NSEC_PER_MSEC, usual = NSEC_PER_MSEC / 6; /* by which every sleep is longer */
+        struct sleeper *sleeper = context;
+
+        while (!sleeper->is_over) {
+                nsec began = clock_now(), late;
+
+                (void)usleep((useconds_t)(nap / NSEC_PER_USEC));
+                late = clock_now() - began - nap - usual;
+                if (late > 0)
+                        sleeper->late += late;
+        }
+        return NULL;
+}
+
+/* A machine that is busy with something else does no work here, whoever shares how. So a promise is kept if it is seen
+ * kept within some measurements; one that is not kept counts only where the machine was quiet. */
 typedef bool promise(const struct tally *tally);
 
-static void expect(struct bench *bench, const char *what, promise *is_kept)
+enum verdict { KEPT, BROKEN, NEVER_QUIET };
+
+static enum verdict judge(struct bench *bench, const char *what, promise *is_kept)
 {
         enum {
                 MEASUREMENTS = 8,
         };
-        struct tally tally;
+        static int n_disturbed_left = 40; /* of all tests: together they end within the program's time limit */
+        struct sleeper sleeper = { 0 };
+        int n_left = MEASUREMENTS;
+        bool is_seen = false;
 
+        assert_int_equal(pthread_create(&sleeper.thread, NULL, sleep_on, &sleeper), 0);
         (void)usleep(500000);
-        for (int i = 0; i < MEASUREMENTS; i++) {
-                tally = measure(bench);
+        while (!is_seen && n_left > 0 && n_disturbed_left > 0) {
+                nsec before = sleeper.late, began = clock_now();
+                struct tally tally = measure(bench);
+                double late = (double)(sleeper.late - before) / (double)(clock_now() - began);
+
                 tally_print(what, bench, &tally);
-                if (is_kept(&tally)) {
-                        bench_stop(bench);
-                        return;
-                }
+                is_seen = is_kept(&tally);
+                if (is_seen)
+                        break;
+                print_message("#   not kept; who slept was kept from the processor for %.1f%% of the time\n",
+                              late * 100);
+                if (late > 0.015)
+                        n_disturbed_left--;
+                else
+                        n_left--;
         }
-        fail_msg("%s: not kept in %d measurements", what, MEASUREMENTS);
+        sleeper.is_over = true;
+        (void)pthread_join(sleeper.thread, NULL);
+        return is_seen ? KEPT : n_left == 0 ? BROKEN : NEVER_QUIET;
+}
+
+static void expect(struct bench *bench, const char *what, promise *is_kept)
+{
+        switch (judge(bench, what, is_kept)) {
+        case KEPT:
+                bench_stop(bench);
+                return;
+        case BROKEN:
+                fail_msg("%s: not kept on a quiet machine", what);
+                return;
+        case NEVER_QUIET:
+                bench_stop(bench);
+                print_message("# %s: this machine was never quiet enough to judge it\n", what);
+                skip();
+        }
 }
 
 static bool is_near(double is, double wanted, double tolerance)
@@ -359,5 +418,7 @@ int main(void)
                 TIMED_TEST(four_get_a_quarter_each),
         };
 
+        /* Before other programs, if we may: what is judged is the turns, not who gets this machine's processors. */
+        (void)setpriority(PRIO_PROCESS, 0, -15);
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
