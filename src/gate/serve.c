@@ -32,6 +32,12 @@ bool request_is_awaited(const struct request *request)
         return ioctl(request->worker->listener->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
+/* A signal may have taken the call back (state/restart_cache.h): then the thread is there, and its answer counts. */
+bool request_is_there(const struct request *request)
+{
+        return request_is_awaited(request) || process_has_thread(request->process, request->thread);
+}
+
 static bool is_uvm_number(uint32_t number)
 {
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);

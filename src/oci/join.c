@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins a base profile and the gate's rules. Of the base's rules only the plain ones for ioctl and mmap change: the
- * gate's rules replace them, with rules for the requests that those leave. All for remap_file_pages go: the gate refuses
- * it.
+ * gate's rules replace them, with rules for the requests that those leave. All for remap_file_pages go: the gate
+ * refuses it.
  */
 #include "oci/profile.h"
 

@@ -152,7 +152,7 @@ static void host_reader_release(struct worker *worker)
 }
 
 static const struct gate_host host = { host_read,   host_write,      host_fd_get,
-                                       host_fd_put, host_is_awaited, host_reader_release };
+                                       host_fd_put, host_is_awaited, host_is_awaited, host_reader_release };
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 
