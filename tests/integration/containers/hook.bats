@@ -116,7 +116,9 @@ being() {
 @test "a hook is not dropped while its container waits: --patience may be longer than a connection's minute" {
         [ "${SUBLET_WAITS:-}" = yes ] || skip 'it waits for more than a minute: tests/all waits'
         daemon_start --patience 80s
-        pod='{"id":"c1","status":"creating","pid":'$$',"bundle":"'$(bundle 8G)'","annotations":{"io.kubernetes.cri.sandbox-uid":"u1","io.kubernetes.cri.container-name":"main"}}'
+        sleep 300 3>&- & # as long as the container is being made
+        started+=($!)
+        pod='{"id":"c1","status":"creating","pid":'${started[0]}',"bundle":"'$(bundle 8G)'","annotations":{"io.kubernetes.cri.sandbox-uid":"u1","io.kubernetes.cri.container-name":"main"}}'
         (sleep 63; api /v1/allocations -X PUT -d '{"allocations":[{"pod":"u1","container":"main","device":0,"mem_bytes":1073741824}]}') &
         run -0 hook "$pod"
         [ "$(leased)" = 1 ]
