@@ -182,7 +182,8 @@ int kit_uvm(void)
         kit_cannot("no descriptor of UVM");
 }
 
-void kit_migrate(int uvm, uint64_t base, uint64_t length)
+/* A device that is asked for nothing holds nothing: the pages go there now. */
+static void migrate(int uvm, uint64_t base, uint64_t length)
 {
         unsigned char block[80] = { 0 };
 
@@ -203,7 +204,7 @@ uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
                 if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm,
                          (off_t)base) == MAP_FAILED)
                         break;
-                kit_migrate(uvm, base, length);
+                migrate(uvm, base, length);
                 kit_map_at += length;
                 got += piece_mib;
         }
