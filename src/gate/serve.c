@@ -112,6 +112,15 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         return serve_on_node(&request, number);
 }
 
+/* F3: a mapping of UVM that mremap has moved would become a managed range at its new place. Programs have had no use for
+ * the call since Linux 4.0, which only imitates it. */
+static int refuse_remap(struct gate *gate, const struct process *process)
+{
+        gate->n_denied++;
+        gate_tell(gate, EVENT_DENIED, process->id, "remap_file_pages");
+        return -EPERM;
+}
+
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)
 {
         struct gate *gate = worker->gate;
@@ -135,7 +144,7 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         else if (notification->data.nr == SYS_mmap)
                 r = serve_mmap(worker, notification, process);
         else
-                r = -ENOSYS;
+                r = refuse_remap(gate, process);
         process_put(&gate->processes, process);
         gate_usage_changed(gate);
         return r;
