@@ -5,6 +5,7 @@
  *      sched.c     the daemon's side: adds, changes, reads and removes tenants
  *      thread.c    the thread's loop
  *      tally.c     attributes what the meter says
+ *      quiet.c     time on the device without a sign of work: what of it is billed; idle.c estimates it
  *      together.c  what all devices decide together
  *      orders.c    carries out what turns_next says
  *      engines.c   the same for the fixed-function engines, each by itself
@@ -18,6 +19,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "gpu/meter.h"
+#include "sched/idle.h"
 #include "turns/engines.h"
 
 #include <pthread.h>
@@ -32,12 +34,15 @@ enum {
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
 
-/* A tenant that is alone stays on the device without records, also while it is idle (measured). So one that has been
- * there that long without a sign of work is kicked: disabled and enabled again. If it was idle, the meter does not see
- * it return, and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
+/* A tenant that is alone stays on the device without records, also while it is idle (measured). So it is kicked now and
+ * then: disabled and enabled again. If it was idle, the meter does not see it return, and its time ends; if not, it has
+ * lost a millisecond, and the next kick comes later. Where its launches are seen, quiet.c says when; else it comes
+ * after that long on the device. */
 #define KICK_FIRST (100 * NSEC_PER_MSEC)
 #define KICK_LAST (3200 * NSEC_PER_MSEC)
 #define KICK_ANSWER (5 * NSEC_PER_MSEC)
+
+#define QUIET_PASS (5 * NSEC_PER_MSEC) /* between two looks at a tenant that is on the device without a sign of work */
 
 /* The channels of a tenant on this device, as its control block has them. */
 struct sched_channels {
@@ -75,13 +80,19 @@ struct sched_entity {
         enum turns_class class;
         struct sched_channels channels;
 
-        nsec closed;                       /* metered, in intervals that have ended */
-        nsec used;                         /* with the open one, as of metered_until; never falls. For turns_next */
-        nsec idle;                         /* of that, on the device without work: tally.c */
-        nsec idle_tail;                    /* the end of the latest interval, where it may have been idle */
-        nsec idle_tail_launch, resumed_at; /* launched_at at that time; when it was on the device next, 0: not yet */
-        nsec billed;                       /* used less idle; never falls. For all others */
-        nsec entitled;                     /* what its share entitled it to since it was added */
+        nsec closed; /* metered, in intervals that have ended */
+        nsec used;   /* with the open one, as of metered_until; never falls. For turns_next */
+        nsec billed; /* used less what is forgiven of it; never falls. For all others */
+        struct quiet {
+                struct idle idle;
+                nsec until;      /* quiet time is counted up to here */
+                nsec drawn_at;   /* when a kick was last drawn for, or might have been */
+                uint32_t n;      /* stretches that its shim has counted */
+                nsec asked_sign; /* its latest sign of work before the kick */
+                nsec resumed_at; /* when it was on the device next, 0: not yet */
+                bool is_answer;  /* it is on the device since then */
+        } quiet;
+        nsec entitled; /* what its share entitled it to since it was added */
         nsec started_at;
         uint64_t n_turns;
         bool wants;
@@ -168,6 +179,13 @@ void tally_forget(struct sched *sched, struct sched_entity *tenant);
 void tally_second(struct sched *sched, nsec now); /* notes the figures of the past second */
 void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret);
 void tally_device(const struct sched *sched, struct sched_device *ret);
+
+/* quiet.c: under the lock */
+void quiet_account(struct sched *sched, struct sched_entity *tenant, nsec until); /* on the device until then */
+void quiet_resumed(struct sched_entity *tenant, nsec at);                         /* the device has switched to it */
+void quiet_settle(const struct sched *sched, struct sched_entity *tenant); /* the answer to a kick, once it is known */
+bool quiet_kick(const struct sched *sched, struct sched_entity *tenant, nsec now); /* true: it is to be kicked now */
+nsec quiet_next(const struct sched *sched, nsec now); /* when to look at whom is on the device and may be idle */
 
 /* engines.c: under the lock, but for engines_apply, which is as orders_apply */
 int engines_new(struct sched *sched); /* -ENOMEM */

@@ -281,13 +281,6 @@ static bool switch_all(struct sched *sched, bool is_disabled, nsec now)
 
 /* ---- kicks ----------------------------------------------------------------------------------- */
 
-static bool has_been_quiet(const struct sched_entity *tenant, nsec span, nsec now)
-{
-        if (!tenant->device->can_watch)
-                return true; /* its launches cannot be seen */
-        return !tenant->device->n_pending && now - tenant->device->launched_at > span;
-}
-
 static bool anybody_is_off(const struct sched *sched)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
@@ -296,7 +289,7 @@ static bool anybody_is_off(const struct sched *sched)
         return false;
 }
 
-static struct sched_entity *kick_candidate(const struct sched *sched, nsec now)
+static struct sched_entity *kick_candidate(struct sched *sched, nsec now)
 {
         struct sched_entity *tenant = sched->resident;
 
@@ -305,9 +298,13 @@ static struct sched_entity *kick_candidate(const struct sched *sched, nsec now)
         for (size_t i = 0; i < sched->n_tenants && !sched->is_occupied; i++)
                 if (sched->tenants[i]->must_kick)
                         return sched->tenants[i];
-        if (!tenant || now - sched->occupied_since < tenant->kick_after || now - tenant->kicked_at < tenant->kick_after)
+        if (!tenant || !sched->is_occupied)
                 return NULL;
-        return has_been_quiet(tenant, tenant->kick_after, now) ? tenant : NULL;
+        if (tenant->device->can_watch)
+                return quiet_kick(sched, tenant, now) ? tenant : NULL;
+        if (now - sched->occupied_since < tenant->kick_after || now - tenant->kicked_at < tenant->kick_after)
+                return NULL;
+        return tenant;
 }
 
 static bool kick_resident(struct sched *sched, nsec now)

@@ -109,6 +109,7 @@ static struct sched_entity *tenant_new(const struct sched *sched, const struct s
                                          .cap = from->cap,
                                          .class = from->class,
                                          .kick_after = KICK_FIRST };
+        idle_init(&tenant->quiet.idle);
         tenant->closed = tenant->used = tenant->billed = tenant->device->used;
         for (size_t i = 0; i < SCHED_TICKS; i++)
                 tenant->billed_at[i] = tenant->billed;

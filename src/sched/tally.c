@@ -3,56 +3,12 @@
  * Attributes what the meter says. A context's number is that of its group's first channel, which is in the tenant's
  * control block; a context that is not, or no longer, in a control block is known by the process that made its client,
  * the tenant's shim. One context at a time is on the device, so a new one ends the one before, also without a record.
- *
- * A tenant on the device need not work: a context that is alone stays. So where launches can be seen, the end of an
- * interval without a sign of work (from QUIET after the latest one) is held back from the bill: the idle tail. A tenant
- * that is on the device again without a new launch had been at work, in a long kernel, and the tail is billed; one that
- * had a new launch, or never returns, was idle.
  */
 #include "sched/inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define QUIET (2 * NSEC_PER_MSEC)
-
-/* ---- idle time ------------------------------------------------------------------------------- */
-
-static nsec quiet_part(const struct sched_entity *tenant, nsec since, nsec until)
-{
-        nsec sign = tenant->device->launched_at, checked_at = tenant->device->checked_at;
-        nsec from = (sign > since ? sign : since) + QUIET;
-
-        if (!tenant->device->can_watch || tenant->device->n_pending)
-                return 0;
-        until = until < checked_at ? until : checked_at; /* time that was not checked counts as work */
-        return until > from ? until - from : 0;
-}
-
-/* is_late: the decision cannot wait for the next check. */
-static void idle_tail_settle(struct sched_entity *tenant, bool is_late)
-{
-        if (!tenant->idle_tail || !tenant->resumed_at || (!is_late && tenant->device->checked_at <= tenant->resumed_at))
-                return;
-        if (tenant->device->launched_at != tenant->idle_tail_launch)
-                tenant->idle += tenant->idle_tail;
-        tenant->idle_tail = 0;
-}
-
-static void tenant_bill(const struct sched *sched, struct sched_entity *tenant)
-{
-        nsec billed;
-
-        idle_tail_settle(tenant, false);
-        billed = tenant->used - tenant->idle - tenant->idle_tail;
-        if (sched->is_occupied && sched->resident == tenant)
-                billed -= quiet_part(tenant, sched->occupied_since, sched->state.metered_until);
-        if (billed <= tenant->billed)
-                return;
-        tenant->billed = billed;
-        tenant->device->used = billed;
-}
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
@@ -82,10 +38,7 @@ static void close_interval(struct sched *sched, nsec at)
                 return;
         if (tenant) {
                 tenant->closed += at - sched->occupied_since;
-                idle_tail_settle(tenant, true);
-                tenant->idle_tail = quiet_part(tenant, sched->occupied_since, at);
-                tenant->idle_tail_launch = tenant->device->launched_at;
-                tenant->resumed_at = 0;
+                quiet_account(sched, tenant, at);
         } else
                 sched->state.foreign_used += at - sched->occupied_since;
         sched->busy_used += at - sched->occupied_since;
@@ -130,8 +83,9 @@ static void open_interval(struct sched *sched, const struct meter_record *record
                 note_unknown(sched, record);
                 return;
         }
-        sched->resident->started_at = sched->resident->resumed_at = record->at;
+        sched->resident->started_at = record->at;
         sched->resident->n_turns++;
+        quiet_resumed(sched->resident, record->at);
         kick_answered(sched->resident, record->at);
 }
 
@@ -143,6 +97,20 @@ void tally_records(struct sched *sched, const struct meter_record *records, size
                 if (records[i].is_on)
                         open_interval(sched, &records[i]);
         }
+}
+
+static void tenant_bill(struct sched *sched, struct sched_entity *tenant)
+{
+        nsec billed;
+
+        if (sched->is_occupied && sched->resident == tenant)
+                quiet_account(sched, tenant, sched->state.metered_until);
+        quiet_settle(sched, tenant);
+        billed = tenant->used - (tenant->quiet.idle.forgiven > 0 ? tenant->quiet.idle.forgiven : 0);
+        if (billed <= tenant->billed)
+                return;
+        tenant->billed = billed;
+        tenant->device->used = billed;
 }
 
 /* An open interval counts, but a reading from before it takes nothing back. */

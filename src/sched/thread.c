@@ -19,7 +19,7 @@
 #define SLEEP_MIN (100 * NSEC_PER_USEC) /* at most one pass in that time, whatever the policy says */
 #define WATCH_MIN NSEC_PER_MSEC         /* between two checks of a tenant's rings: 8 us of a shim each */
 #define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all checks together stay below 4 % of a core */
-#define WATCH_ALONE (5 * NSEC_PER_MSEC) /* of a tenant alone: idle time is not billed */
+#define WATCH_ALONE (2 * NSEC_PER_MSEC) /* of a tenant alone: idle time is not billed */
 
 /* ---- the meter ------------------------------------------------------------------------------- */
 
@@ -167,7 +167,7 @@ static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
         struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
-        nsec until, engines_until;
+        nsec until, engines_until, quiet_until;
 
         view.n_tenants = view_build(sched, now);
         until = together_decide(sched, &view, sched->orders);
@@ -175,6 +175,8 @@ static nsec orders_decide(struct sched *sched, nsec now)
                 sched->tenants[i]->order = sched->orders[i];
         engines_until = engines_decide(sched, now);
         until = engines_until < until ? engines_until : until;
+        quiet_until = quiet_next(sched, now);
+        until = quiet_until < until ? quiet_until : until;
         if (now - sched->ticked_at >= SCHED_TICK)
                 sched->state.cpu = clock_cpu();
         tally_second(sched, now);

@@ -87,6 +87,7 @@ static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec 
                 on->launched_at = now;
         for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
                 engine_publish(control_block_engine(reconciler->control, device, engine), &signs.engines[engine], now);
+        control_block_quiet_put(reconciler->control, device, signs.has_moved || signs.n_pending, on->checked_at, now);
         on->checked_at = now;
         reconciler->devices[device].checked_at = now;
 }

@@ -41,6 +41,10 @@ static_assert(offsetof(struct control_block, channels) == 160 + 120 * LEASE_DEVI
 static_assert(offsetof(struct control_block, engines) == 160 + 120 * LEASE_DEVICES_MAX + 24 * CONTROL_BLOCK_CHANNELS,
               "layout of the control block");
 static_assert(sizeof(struct control_engine) == 32 && RM_N_ENGINES == 6, "layout of the control block");
+static_assert(offsetof(struct control_block, quiets) ==
+                      offsetof(struct control_block, engines) + LEASE_DEVICES_MAX * RM_N_ENGINES * 32,
+              "layout of the control block");
+static_assert(sizeof(struct control_quiet) == 32, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -53,17 +57,22 @@ enum {
 
 static const char magic[8] = "sublet\0\1";
 
+static const size_t sizes[] = { 0, offsetof(struct control_block, engines), offsetof(struct control_block, quiets),
+                                sizeof(struct control_block) };
+static_assert(ARRAY_SIZE(sizes) == CONTROL_BLOCK_VERSION + 1, "a size for each version");
+
 /* 0: not a size of any version. */
 static uint32_t version_of(off_t size)
 {
-        if (size == sizeof(struct control_block))
-                return CONTROL_BLOCK_VERSION;
-        return size == offsetof(struct control_block, engines);
+        for (uint32_t version = CONTROL_BLOCK_VERSION; version; version--)
+                if (size == (off_t)sizes[version])
+                        return version;
+        return 0;
 }
 
 static size_t size_of(uint32_t version)
 {
-        return version == 1 ? offsetof(struct control_block, engines) : sizeof(struct control_block);
+        return sizes[version];
 }
 
 static int control_block_mmap(int fd, size_t size, struct control_block **ret)
@@ -141,6 +150,36 @@ void control_block_unmap(struct control_block *control)
 struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine)
 {
         return control->version == 1 ? NULL : &control->engines[device][engine];
+}
+
+/* ---- quiet ------------------------------------------------------------------------------------- */
+
+void control_block_quiet_put(struct control_block *control, unsigned int device, bool has_sign, nsec before, nsec now)
+{
+        struct control_quiet *quiet = &control->quiets[device];
+
+        if (!has_sign)
+                return;
+        atomic_fetch_add(&quiet->sequence, 1);
+        if (quiet->signed_at && before > quiet->signed_at) {
+                quiet->began_at = (nsec)quiet->signed_at;
+                quiet->until = before;
+                quiet->n++;
+        }
+        quiet->signed_at = now;
+        atomic_fetch_add(&quiet->sequence, 1);
+}
+
+bool control_block_quiet(const struct control_block *control, unsigned int device, struct control_quiet_seen *ret)
+{
+        const struct control_quiet *quiet = &control->quiets[device];
+        uint32_t sequence;
+
+        if (control->version < 3)
+                return false;
+        sequence = quiet->sequence;
+        *ret = (struct control_quiet_seen){ quiet->n, quiet->signed_at, quiet->began_at, quiet->until };
+        return !(sequence & 1) && sequence == quiet->sequence;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------- */

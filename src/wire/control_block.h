@@ -30,7 +30,7 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 2,     /* 1 ends with the channels */
+        CONTROL_BLOCK_VERSION = 3,     /* 1 ends with the channels, 2 with the engines */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
 };
 
@@ -80,6 +80,14 @@ struct control_engine {
         _Atomic uint32_t is_disabled; /* D: its channels of this engine are */
 };
 
+/* One per device of the machine: S's checks of the signs of work that `watch` asks for, where `can_watch`. */
+struct control_quiet {
+        _Atomic uint32_t sequence;    /* odd while the others change */
+        _Atomic uint32_t n;           /* stretches without a sign that a sign has ended, ever */
+        _Atomic nsec signed_at;       /* the latest check that saw a sign: a launch, or one that waits; 0: none yet */
+        _Atomic nsec began_at, until; /* of the latest such stretch: the check before it, and its last check */
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -107,6 +115,7 @@ struct control_block {
         struct control_channel channels[CONTROL_BLOCK_CHANNELS]; /* S, under sequence */
 
         struct control_engine engines[LEASE_DEVICES_MAX][RM_N_ENGINES]; /* since version 2: control_block_engine */
+        struct control_quiet quiets[LEASE_DEVICES_MAX];                 /* since version 3: control_block_quiet */
 };
 
 enum {
@@ -123,6 +132,17 @@ void control_block_unmap(struct control_block *control); /* NULL is fine */
 
 /* What it says of an engine; NULL: it is of version 1, and says nothing. */
 struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine);
+
+/* What the checks of a device have seen. */
+struct control_quiet_seen {
+        uint32_t n;
+        nsec signed_at, began_at, until;
+};
+
+/* S, at each check: whether it saw a sign of work. `before` is the time of the check before it; 0: none. */
+void control_block_quiet_put(struct control_block *control, unsigned int device, bool has_sign, nsec before, nsec now);
+/* D. False: it is of an older version, or S is in the middle of a change. */
+bool control_block_quiet(const struct control_block *control, unsigned int device, struct control_quiet_seen *ret);
 
 /* S. One caller at a time. 0; -ENOSPC. */
 int control_block_channel_put(struct control_block *control, const struct control_channel *channel);

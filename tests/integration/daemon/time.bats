@@ -108,10 +108,16 @@ work_of() {
         settles a granted_permille 0 100
 }
 
-@test "a tenant that is alone is billed for its kernels, not for long pauses between them" {
-        worker a 60 "-k 5000 -p 500000 periodic" # a hundredth of the time; for what is on the device, all of it
+@test "a tenant that is alone is billed for its kernels, not for the pauses between them" {
+        worker a 60 "-k 5000 -p 50000 periodic" # a tenth of the time; for what is on the device, all of it
         go 1.5
-        settles a granted_permille 1 200
+        settles a granted_permille 1 300
+        "$sublet" end a
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        rm -rf "$machine/barrier"
+        worker b 60 "-k 20000 -q 1 deep" # never a pause, and no launch for 20 ms
+        go 1.5
+        settles b granted_permille 900 1000
 }
 
 @test "a kernel without end takes nothing from others" {

@@ -368,35 +368,48 @@ static void an_idle_tenant_alone_is_not_charged_for_ever(void **state)
         fake_tenant_end(&a);
 }
 
-/* Where launches can be seen, idle time is not charged at all; a long kernel is, to its end. */
+/* A kernel of some milliseconds, and its tenant's shim checks for a time. What it was billed for that. */
+static nsec watched_round(struct sched *sched, struct fake_tenant *tenant, int work_msec, int msec)
+{
+        struct control_device *device = &tenant->control->devices[0];
+        nsec used = row_of(sched, tenant->id).used;
+
+        launch(tenant, (uint64_t)work_msec * 1000);
+        control_block_quiet_put(tenant->control, 0, true, device->checked_at, clock_now());
+        device->launched_at = device->checked_at = clock_now();
+        for (int i = 0; i < msec; i++) {
+                device->checked_at = clock_now();
+                (void)usleep(1000);
+        }
+        return row_of(sched, tenant->id).used - used;
+}
+
+/* Rounds until it is billed for half of one, at most or at least. Kicks come at random moments. */
+static bool comes_to(struct sched *sched, struct fake_tenant *tenant, int work_msec, int msec, bool is_at_most)
+{
+        for (int i = 0; i < 60; i++) {
+                nsec billed = watched_round(sched, tenant, work_msec, msec), half = msec * NSEC_PER_MSEC / 2;
+
+                if (is_at_most ? billed < half : billed > half)
+                        return true;
+        }
+        return false;
+}
+
+/* Where launches can be seen, pauses are not billed; a long kernel is. Where they cannot, nothing is forgiven. */
 static void idle_time_is_distinguished_from_a_long_kernel(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = sched_of_rig(rig);
-        struct control_device *device;
         struct fake_tenant a;
 
         fake_tenant_begin(&a, rig, 1);
-        device = &a.control->devices[0];
-        device->can_watch = 1;
         join(sched, &a);
-        for (int round = 0; round < 2; round++) {
-                launch(&a, 20000);
-                device->launched_at = clock_now();
-                for (int i = 0; i < 150; i++) { /* 20 ms of work, then idle */
-                        device->checked_at = clock_now();
-                        (void)usleep(1000);
-                }
-        }
-        /* The first kernel's end had no sign of work, so it is held back; the kick found no work. */
-        assert_true(row_of(sched, 1).used < 60 * NSEC_PER_MSEC);
-        launch(&a, 400000);
-        device->launched_at = clock_now();
-        for (int i = 0; i < 450; i++) {
-                device->checked_at = clock_now();
-                (void)usleep(1000);
-        }
-        assert_true(wait_for_used(sched, 1, 250 * NSEC_PER_MSEC) >= 250 * NSEC_PER_MSEC);
+        for (int i = 0; i < 2; i++)
+                assert_true(watched_round(sched, &a, 5, 40) > 30 * NSEC_PER_MSEC);
+        a.control->devices[0].can_watch = 1;
+        assert_true(comes_to(sched, &a, 5, 50, true));
+        assert_true(comes_to(sched, &a, 250, 250, false));
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
 }

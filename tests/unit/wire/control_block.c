@@ -115,6 +115,32 @@ static void rows_come_and_go(void **state)
         control_block_unmap(control);
 }
 
+static void the_latest_stretch_without_a_sign_is_told(void **state)
+{
+        _cleanup_(closep) int fd = -1;
+        struct control_block *control = new_control_block(&fd);
+        struct control_quiet_seen seen;
+
+        (void)state;
+        control_block_quiet_put(control, 0, false, 0, 10);
+        control_block_quiet_put(control, 0, true, 10, 20); /* the first: nothing is known from before */
+        assert_true(control_block_quiet(control, 0, &seen));
+        assert_true(seen.n == 0 && seen.signed_at == 20);
+        control_block_quiet_put(control, 0, true, 20, 30); /* no check between two signs */
+        control_block_quiet_put(control, 0, false, 30, 40);
+        control_block_quiet_put(control, 0, false, 40, 50);
+        control_block_quiet_put(control, 0, true, 50, 60);
+        assert_true(control_block_quiet(control, 0, &seen));
+        assert_true(seen.n == 1 && seen.signed_at == 60 && seen.began_at == 30 && seen.until == 50);
+        control->quiets[0].sequence++; /* its shim is in the middle of a change */
+        assert_false(control_block_quiet(control, 0, &seen));
+        control->quiets[0].sequence++;
+        control->version = 2;
+        assert_false(control_block_quiet(control, 0, &seen));
+        control->version = CONTROL_BLOCK_VERSION;
+        control_block_unmap(control);
+}
+
 static void the_same_channel_has_one_row(void **state)
 {
         _cleanup_(closep) int fd = -1;
@@ -243,6 +269,7 @@ int main(void)
                 cmocka_unit_test(a_page_cannot_be_shortened_under_the_daemon),
                 cmocka_unit_test(another_file_size_magic_or_version_is_refused),
                 cmocka_unit_test(rows_come_and_go),
+                cmocka_unit_test(the_latest_stretch_without_a_sign_is_told),
                 cmocka_unit_test(the_same_channel_has_one_row),
                 cmocka_unit_test(a_full_control_block_says_so),
                 cmocka_unit_test(a_reader_in_another_process_never_sees_a_torn_row),
