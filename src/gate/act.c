@@ -164,6 +164,14 @@ static int act(struct request *request)
         return handlers[request->verdict.action] ? handlers[request->verdict.action](request) : -EINVAL;
 }
 
+/* Whose memory it was is asked before anything is made of it (is_awaited). */
+static int copy_in(struct request *request, void *to, uint64_t from, size_t size)
+{
+        struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
+
+        return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
+}
+
 /* UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not read from the
  * tenant, and zero in our copy. */
 static int copy_map_external(struct request *request, uint32_t size)
@@ -181,7 +189,7 @@ static int copy_map_external(struct request *request, uint32_t size)
                 return -EFAULT;
         if (rm_get64(request->block, size, count_at) <= ATTRIBUTES_READ)
                 return 0;
-        return tenant_read(request, request->block, request->address, size);
+        return copy_in(request, request->block, request->address, size);
 }
 
 /* A control that is answered without a call needs no parameters. */
@@ -204,7 +212,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         if (size > GATE_BLOCK_MAX)
                 return -EINVAL;
         r = kind == RM_UVM_MAP_EXTERNAL ? copy_map_external(request, size) :
-                                          tenant_read(request, request->block, request->address, size);
+                                          copy_in(request, request->block, request->address, size);
         if (r < 0)
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
@@ -214,7 +222,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
-        r = tenant_read(request, request->params, request->call.params, request->params_size);
+        r = copy_in(request, request->params, request->call.params, request->params_size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);
         return r;

@@ -131,7 +131,7 @@ int kit_uvm(void)
 
 /* Onto the device: a range that was never touched holds nothing there. Filling it would do the same, and take longer
  * wherever the device is simulated. */
-static void migrate(int uvm, uint64_t base, uint64_t length)
+void kit_migrate(int uvm, uint64_t base, uint64_t length)
 {
         unsigned char block[80] = { 0 };
 
@@ -150,7 +150,7 @@ uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib)
 
         while (got + piece_mib <= most_mib &&
                cuMemAllocManaged(&at, piece_mib * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS) {
-                migrate(uvm, at, piece_mib * MIB);
+                kit_migrate(uvm, at, piece_mib * MIB);
                 got += piece_mib;
         }
         return got;
@@ -204,7 +204,7 @@ uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
                 if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm,
                          (off_t)base) == MAP_FAILED)
                         break;
-                migrate(uvm, base, length);
+                kit_migrate(uvm, base, length);
                 kit_map_at += length;
                 got += piece_mib;
         }

@@ -38,6 +38,12 @@ load ../attacks
         stops managed-partial
 }
 
+@test "managed memory that is moved, and mapped anew where it is then, gets through no call but mmap" {
+        stops managed-remapped
+        [[ $said == *'remapped mib=0'* ]]
+        [ "$(field DENIED)" -gt 0 ]
+}
+
 @test "managed memory of an ended parent stays charged while the driver keeps it" {
         stops managed-forked
 }
