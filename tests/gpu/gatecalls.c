@@ -9,8 +9,8 @@
  *      range, unrange          an external range of UVM, made and freed
  *      map, unmap              memory that is there already, by cuMemMap and cuMemSetAccess, and away again
  *
- * All but the last two are bare calls, so that no lock of a library stands before the gate. Each call is timed alone, in
- * microseconds. Keys are ROW_THREADS: of 1 thread, and of 8 at once.
+ * All but the last two are bare calls, so that no lock of a library stands before the gate. Each call is timed alone,
+ * in microseconds. Keys are ROW_THREADS: of 1 thread, and of 8 at once.
  */
 #define _GNU_SOURCE
 #include "kit.h"
