@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet inspect`: everything that the daemon knows of one tenant; `sublet logs`: where logs are. */
+#include "cli/known.h"
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
@@ -21,7 +22,7 @@ static const char usage[] = "usage: sublet inspect [OPTION...] TENANT\n"
                             "\n"
                             "\f";
 
-static const char logs_usage[] = "usage: sublet logs [TENANT]\n"
+static const char logs_usage[] = "usage: sublet logs [OPTION...] [TENANT]\n"
                                  "Says where a tenant's output is: Sublet passes it through and keeps none.\n"
                                  "\n"
                                  "\f";
@@ -195,12 +196,29 @@ int inspect_main(int argc, char **argv)
         return inspect(dir, argv[operand], is_json, &err) < 0 ? flags_failed(&err) : VERB_DONE;
 }
 
+/* 0; -ENOENT: nobody had this name; -errno: there is no daemon to ask, which does not change the answer. */
+static int find_name(const char *dir, const char *name, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        int r = ask_new(dir, &ask, err);
+
+        return r < 0 ? r : known_check(ask, name, err);
+}
+
 int logs_main(int argc, char **argv)
 {
-        int code, operand = flags_parse_most(argc, argv, NULL, 0, logs_usage, 1, &code);
+        const char *dir = NULL;
+        const struct flag flags[] = {
+                { "dir", 0, flag_text, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
+        struct err err = { 0 };
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), logs_usage, 1, &code);
 
         if (operand < 0)
                 return code;
+        if (argv[operand] && find_name(dir, argv[operand], &err) == -ENOENT)
+                return flags_failed(&err);
         (void)fprintf(stderr,
                       "sublet: a tenant's output is its own: where its command was started, 'journalctl -u UNIT' of a "
                       "service, 'podman logs' or 'kubectl logs' of a container. The daemon's log: 'journalctl -u "

@@ -164,6 +164,14 @@ static int act(struct request *request)
         return handlers[request->verdict.action] ? handlers[request->verdict.action](request) : -EINVAL;
 }
 
+/* Whose memory it was is asked before anything is made of it (is_awaited). */
+static int copy_in(struct request *request, void *to, uint64_t from, size_t size)
+{
+        struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
+
+        return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
+}
+
 /* UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not read from the
  * tenant, and zero in our copy. */
 static int copy_map_external(struct request *request, uint32_t size)
@@ -181,7 +189,7 @@ static int copy_map_external(struct request *request, uint32_t size)
                 return -EFAULT;
         if (rm_get64(request->block, size, count_at) <= ATTRIBUTES_READ)
                 return 0;
-        return tenant_read(request, request->block, request->address, size);
+        return copy_in(request, request->block, request->address, size);
 }
 
 /* A control that is answered without a call needs no parameters. */
@@ -195,6 +203,14 @@ static bool needs_params(const struct rm_layout *layout, const struct request *r
         return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
 }
 
+/* A bound of ours, or of the driver's; nothing of it reaches the driver. */
+static int refuse_form(const struct request *request, enum rm_kind kind, const char *because)
+{
+        gate_tell(request->gate, EVENT_DENIED, request->process->id, "%s 0x%x: %s", rm_kind_name(kind),
+                  request->call.class_or_cmd, because);
+        return -EINVAL;
+}
+
 /* G1: from here on only our copies count. */
 static int copy_call(struct request *request, enum rm_kind kind, uint32_t number, uint32_t size)
 {
@@ -202,19 +218,19 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         int r;
 
         if (size > GATE_BLOCK_MAX)
-                return -EINVAL;
+                return refuse_form(request, kind, "its block is too large");
         r = kind == RM_UVM_MAP_EXTERNAL ? copy_map_external(request, size) :
-                                          tenant_read(request, request->block, request->address, size);
+                                          copy_in(request, request->block, request->address, size);
         if (r < 0)
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
-                return -EINVAL;
+                return refuse_form(request, kind, "no driver takes such a block");
         request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
                 request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)
-                return -EINVAL;
-        r = tenant_read(request, request->params, request->call.params, request->params_size);
+                return refuse_form(request, kind, "its parameters are too large");
+        r = copy_in(request, request->params, request->call.params, request->params_size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);
         return r;

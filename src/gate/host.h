@@ -26,6 +26,11 @@ struct gate_host {
         /* Whether the tenant still waits for the answer. */
         bool (*is_awaited)(const struct request *request);
 
+        /* Whether the number of the calling thread is still the tenant's: when a thread has been killed, another
+         * program may have it. Before memory is written by that number, and after it was read by it once a call is
+         * under way. */
+        bool (*is_there)(const struct request *request);
+
         /* Lets another thread wait for notifications while this one makes a call that may take long (G4). */
         void (*reader_release)(struct worker *worker);
 };

@@ -18,6 +18,10 @@ struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
         const struct gate_host *host = request->gate->host;
         int fd = host->fd_get(request->process, request->thread, theirs);
 
+        if (fd >= 0 && !host->is_there(request)) { /* it may be another program's */
+                host->fd_put(fd);
+                fd = -ESRCH;
+        }
         return (struct tenant_fd){ host, fd >= 0 || fd == -EBADF ? fd : -EPERM };
 }
 
@@ -31,15 +35,26 @@ void tenant_fd_put(struct tenant_fd *fd)
 int tenant_read(const struct request *request, void *to, uint64_t from, size_t size)
 {
         struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
+        const struct gate_host *host = request->gate->host;
+        int r = size ? host->read(request->thread, &ours, &theirs, 1) : 0;
 
-        return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
+        return r < 0 || !size || host->is_there(request) ? r : -ESRCH;
+}
+
+/* The answer of a call of a killed thread must not go into the memory of whoever has its number by now. The number can
+ * only change hands between the question and the copy, which follow each other. */
+static int pieces_write(const struct request *request, const struct iovec *ours, const struct iovec *theirs, size_t n)
+{
+        const struct gate_host *host = request->gate->host;
+
+        return host->is_there(request) ? host->write(request->thread, ours, theirs, n) : -ESRCH;
 }
 
 int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
 {
         struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
 
-        return size ? request->gate->host->write(request->thread, &ours, &theirs, 1) : 0;
+        return size ? pieces_write(request, &ours, &theirs, 1) : 0;
 }
 
 bool request_is_done(const struct request *request, int r)
@@ -77,6 +92,13 @@ static uint32_t nested_size(const struct request *request, const struct rm_point
         return n > GATE_NESTED_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+static int refuse_nested(const struct request *request)
+{
+        gate_tell(request->gate, EVENT_DENIED, request->process->id, "control 0x%x points at more than %u bytes",
+                  request->call.class_or_cmd, (unsigned int)GATE_NESTED_MAX);
+        return -EINVAL;
+}
+
 static int nested_begin(struct request *request, struct nested nested[static GATE_POINTERS_MAX], size_t *ret_n)
 {
         const struct rm_pointer *pointers;
@@ -99,7 +121,7 @@ static int nested_begin(struct request *request, struct nested nested[static GAT
                 if (!theirs)
                         continue;
                 if (size > GATE_NESTED_MAX - used)
-                        return -EINVAL;
+                        return refuse_nested(request);
                 *to = (struct nested){ pointers[i].at, pointers[i].out, theirs, request->worker->nested + used, size };
                 memset(to->ours, 0, size);
                 if (pointers[i].in) {
@@ -261,7 +283,7 @@ static int write_back(struct request *request)
         if (request->params_size && returns_params(request))
                 n += find_change(request->was_params, request->params, request->params_size, request->call.params,
                                  &ours[n], &theirs[n]);
-        return n ? request->gate->host->write(request->thread, ours, theirs, n) : 0;
+        return n ? pieces_write(request, ours, theirs, n) : 0;
 }
 
 static bool makes_or_ends(enum rm_kind kind)

@@ -32,6 +32,12 @@ bool request_is_awaited(const struct request *request)
         return ioctl(request->worker->listener->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
+/* A signal may have taken the call back (state/restart_cache.h): then the thread is there, and its answer counts. */
+bool request_is_there(const struct request *request)
+{
+        return request_is_awaited(request) || process_has_thread(request->process, request->thread);
+}
+
 static bool is_uvm_number(uint32_t number)
 {
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
@@ -112,6 +118,15 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         return serve_on_node(&request, number);
 }
 
+/* F3: a mapping of UVM that mremap has moved would become a managed range at its new place. Since Linux 4.0 the call is
+ * only imitated, by mmap: programs lose nothing. */
+static int refuse_remap(struct gate *gate, const struct process *process)
+{
+        gate->n_denied++;
+        gate_tell(gate, EVENT_DENIED, process->id, "remap_file_pages");
+        return -EPERM;
+}
+
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)
 {
         struct gate *gate = worker->gate;
@@ -135,7 +150,7 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         else if (notification->data.nr == SYS_mmap)
                 r = serve_mmap(worker, notification, process);
         else
-                r = -ENOSYS;
+                r = refuse_remap(gate, process);
         process_put(&gate->processes, process);
         gate_usage_changed(gate);
         return r;

@@ -9,3 +9,4 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process);
 
 bool request_is_awaited(const struct request *request); /* host.h, is_awaited */
+bool request_is_there(const struct request *request);   /* host.h, is_there */

@@ -43,6 +43,7 @@ static const struct gate_host supervisor = {
         .fd_get = process_fd,
         .fd_put = fd_put,
         .is_awaited = request_is_awaited,
+        .is_there = request_is_there,
         .reader_release = reader_release,
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins a base profile and the gate's rules. Of the base's rules only the plain ones for ioctl and mmap change: the
- * gate's rules replace them, with rules for the requests that those leave.
+ * gate's rules replace them, with rules for the requests that those leave. All for remap_file_pages go: the gate
+ * refuses it.
  */
 #include "oci/profile.h"
 
@@ -18,11 +19,13 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-/* Appends a rule; takes the references to its conditions. `second` may be NULL. */
+/* Appends a rule; takes the references to its conditions, which may be NULL. */
 static void put_rule(json_t *rules, const char *call, const char *action, json_t *first, json_t *second)
 {
-        json_t *rule = json_pack("{s:[s], s:s, s:[o]}", "names", call, "action", action, "args", first);
+        json_t *rule = json_pack("{s:[s], s:s, s:[]}", "names", call, "action", action, "args");
 
+        if (first)
+                (void)json_array_append_new(json_object_get(rule, "args"), first);
         if (second)
                 (void)json_array_append_new(json_object_get(rule, "args"), second);
         (void)json_array_append_new(rules, rule);
@@ -77,6 +80,8 @@ static int put_rest(struct join *join, const json_t *of, struct err *err)
         json_array_foreach (json_object_get(of, "names"), i, element) {
                 bool is_ioctl = (name = json_string_value(element)) && !strcmp(name, "ioctl");
 
+                if (name && !strcmp(name, "remap_file_pages"))
+                        continue;
                 if (!is_ioctl && (!name || strcmp(name, "mmap") != 0)) {
                         (void)json_array_append(names, (json_t *)(uintptr_t)element);
                         continue;
@@ -131,6 +136,7 @@ int profile_join(const json_t *base, const struct rm_layout *layout, const struc
         }
         put_ioctl(join.rules, layout, join.has_ioctl && !allows_all);
         put_mmap(join.rules, join.has_mmap && !allows_all);
+        put_rule(join.rules, "remap_file_pages", "SCMP_ACT_NOTIFY", NULL, NULL);
         made = json_pack("{s:s, s:[s], s:s, s:s, s:o}", "defaultAction", text_of(base, "defaultAction"),
                          "architectures", "SCMP_ARCH_X86_64" /* P3 */, "listenerPath", desired->listener,
                          "listenerMetadata", desired->metadata, "syscalls", join.rules);

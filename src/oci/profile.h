@@ -4,10 +4,10 @@
  * of the runtime specification (LinuxSeccomp).
  *
  *      P1  never weaker than the base: what the base refuses is refused. Some calls of ioctl and mmap, which every base
- *          allows, go to the gate;
+ *          allows, go to the gate, and all of remap_file_pages;
  *      P2  the calls that go to the gate are those of filter_build, bit for bit (gate/policy/caught.h);
  *      P3  one table of system calls: a process that uses another (i386, x32) is killed. The gate's own filter refuses
- *          only their ioctl and shared mmap (F4), which a profile cannot express;
+ *          only what carries driver calls (F4), which a profile cannot express;
  *      P4  the program that libseccomp makes of it is run before the profile is handed out (check.c).
  *
  * In libseccomp a rule without conditions replaces the other rules of its call, and so does one with mask 0. So "every
@@ -25,7 +25,7 @@
 struct err;
 
 enum {
-        PROFILE_FORM = 2, /* version of the rules; incremented when the gate needs others */
+        PROFILE_FORM = 3, /* version of the rules; incremented when the gate needs others */
         CALL_LAST = 450,  /* set_mempolicy_home_node, Linux 5.17 */
         PROFILE_METADATA = 64,
 };
@@ -36,7 +36,7 @@ struct profile_settings {
         bool is_killable;                /* set the flag that crun supports and runc 1.1 refuses */
 };
 
-/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/2
+/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/3
  * 580.159.04". `metadata` has PROFILE_METADATA bytes. */
 void profile_sign(const char *release, char *metadata);
 bool profile_is_for(const char *metadata, const char *release);

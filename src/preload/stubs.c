@@ -66,6 +66,7 @@ const struct gate_host preload_host = {
         .fd_get = fd_get,
         .fd_put = fd_put,
         .is_awaited = is_awaited,
+        .is_there = is_awaited, /* it is ourselves */
         .reader_release = reader_release,
 };
 

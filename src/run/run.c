@@ -256,20 +256,6 @@ static int check_report(const struct run *run, struct err *err)
         return 0;
 }
 
-/* -EROFS, as above. */
-static int open_record(struct run *run, struct err *err)
-{
-        int fd;
-
-        if (!run->record_path)
-                return 0;
-        fd = open(run->record_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd < 0)
-                return err_say(err, -EROFS, "--record %s: %s", run->record_path, strerror(errno));
-        run->record = fd;
-        return 0;
-}
-
 static int run_prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
 {
         int r;
@@ -341,25 +327,6 @@ void run_print_books(struct run *run, int code, nsec elapsed)
         json_decref(report);
 }
 
-static int start_record(struct run *run, struct err *err)
-{
-        int r = run->record_path ? record_writer_new(run->record, run->backend.layout.version, run->lease.capabilities,
-                                                     &run->writer) :
-                                   0;
-
-        return r < 0 ? err_set(err, r, "beginning the record") : 0;
-}
-
-static void end_record(struct run *run)
-{
-        int r = record_writer_end(run->writer);
-
-        run->writer = NULL;
-        if (r < 0)
-                (void)fprintf(stderr, "sublet: --record %s: %s; the record is not whole\n", run->record_path,
-                              strerror(-r));
-}
-
 /* Takes the listener. */
 static int run_start_gate(struct run *run, int listener, struct err *err)
 {
@@ -401,14 +368,15 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
                 return r;
         descriptors_raise();                      /* the tenant is started, and has its own limit */
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the tenant, of the same user, must not trace or read us */
-        if ((r = start_record(run, err)) < 0 || (r = run_start_gate(run, listener, err)) < 0)
+        if ((r = run_record_start(run, err)) < 0 || (r = run_start_gate(run, listener, err)) < 0)
                 return r;
         code = wait_for_command(run, signals);
         spawn_end_all();
         settle(run->gate, &run->lease);
         run_print_books(run, code, clock_now() - start);
         run->gate = gate_free(run->gate);
-        end_record(run);
+        (void)record_writer_end(run->writer); /* what could not be written is not there: run_record_is_whole */
+        run->writer = NULL;
         return code;
 }
 
@@ -426,7 +394,7 @@ int run_main(int argc, char **argv)
         if (r == 0)
                 r = check_report(&run, &err);
         if (r == 0)
-                r = open_record(&run, &err);
+                r = run_record_open(&run, &err);
         if (r == 0)
                 r = run_prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {
@@ -444,6 +412,8 @@ int run_main(int argc, char **argv)
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
+        else if (r != EXIT_CANNOT && r != EXIT_NOT_FOUND && !run_record_is_whole(&run) && r == 0)
+                return EXIT_FAILED;
         if (r == 0 && run.is_report_lost)
                 return EXIT_FAILED;
         return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : r;

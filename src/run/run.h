@@ -29,7 +29,7 @@ struct run {
         bool is_named;
         const char *report_path;
         const char *record_path; /* --record; NULL: none */
-        int record;              /* its file, open, until a writer has it; 0: none */
+        int record;              /* its file, open; 0: none */
         struct record_writer *writer;
         bool is_quiet, is_json, is_verbose, ipc_host;
         bool is_report_lost;    /* it could not be written to report_path */
@@ -67,6 +67,15 @@ void run_print_event(struct run *run, enum event_kind event, pid_t process, cons
 
 /* Prints a report to --report or stderr, with exit code and elapsed time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
+
+/* The file of --record, if there is one; record.c. It can be written now, and is empty. 0; -EROFS, said. */
+int run_record_open(struct run *run, struct err *err);
+
+/* Begins run->writer; for a gate of this process. 0; -errno. */
+int run_record_start(struct run *run, struct err *err);
+
+/* Whether who wrote the record came to its end; says so if not. True without one. */
+bool run_record_is_whole(const struct run *run);
 
 /* Whether a daemon is to run this tenant. -EINVAL; -ENOTCONN: an option needs one. */
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);

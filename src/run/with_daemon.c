@@ -336,8 +336,6 @@ static int hand_over(struct run *run, int socket, int listener, struct err *err)
         int r = message_send(socket, message_new("listener"), fds, run->record_path ? 2 : 1);
 
         (void)close(listener);
-        if (run->record_path)
-                (void)close(run->record); /* the shim writes it */
         if (r == MESSAGE_OK)
                 return 0;
         spawn_end_all();

@@ -31,8 +31,9 @@ used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0; 
 include=/usr/local/cuda/include
 stubs="-L/usr/local/cuda/lib64/stubs -L/usr/local/cuda/targets/x86_64-linux/lib/stubs"
 crowds='descriptors|many_processes' # a thousand clients and more: only by name
+in_pairs='number_reused'            # needs another program beside it: attacks-callers.bats
 attacks=("$@")
-[ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/*.c; do basename "$f" .c; done | grep -vE "^(kit|time|$crowds)")
+[ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/*.c; do basename "$f" .c; done | grep -vE "^(kit|time|$crowds|$in_pairs)")
 gcc -O2 -c -I$include tests/hostile/kit.c -o "$work/kit.o" || exit 1
 for attack in "${attacks[@]}"; do
         # shellcheck disable=SC2086  # a list of flags

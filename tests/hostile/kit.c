@@ -116,18 +116,43 @@ uint64_t kit_take_device(uint64_t piece_mib, uint64_t most_mib)
         return got;
 }
 
+int kit_uvm(void)
+{
+        for (int fd = 3; fd < FDS; fd++) {
+                unsigned char block[24] = { 0 };
+
+                kit_put64(block, 8, 4096);
+                kit_put32(block, 16, 0xffffffffu);
+                if (ioctl(fd, UVM_VALIDATE_RANGE, block) == 0 && kit_get32(block, 16) != 0xffffffffu)
+                        return fd;
+        }
+        kit_cannot("no descriptor of UVM");
+}
+
+/* Onto the device: a range that was never touched holds nothing there. Filling it would do the same, and take longer
+ * wherever the device is simulated. */
+void kit_migrate(int uvm, uint64_t base, uint64_t length)
+{
+        unsigned char block[80] = { 0 };
+
+        kit_put64(block, 0, base);
+        kit_put64(block, 8, length);
+        memcpy(block + 16, &uuid, 16);
+        kit_put32(block, 52, 0xffffffffu); /* no NUMA node of the host */
+        (void)ioctl(uvm, UVM_MIGRATE, block);
+}
+
 uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib)
 {
+        int uvm = kit_uvm();
         uint64_t got = 0;
         CUdeviceptr at;
 
         while (got + piece_mib <= most_mib &&
                cuMemAllocManaged(&at, piece_mib * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS) {
-                /* Onto the device: a range that was never touched holds nothing there. */
-                (void)cuMemsetD8(at, 1, piece_mib * MIB);
+                kit_migrate(uvm, at, piece_mib * MIB);
                 got += piece_mib;
         }
-        (void)cuCtxSynchronize();
         return got;
 }
 
@@ -169,31 +194,6 @@ uint64_t kit_hide_exports(bool (*hide)(int fd))
         return got;
 }
 
-int kit_uvm(void)
-{
-        for (int fd = 3; fd < FDS; fd++) {
-                unsigned char block[24] = { 0 };
-
-                kit_put64(block, 8, 4096);
-                kit_put32(block, 16, 0xffffffffu);
-                if (ioctl(fd, UVM_VALIDATE_RANGE, block) == 0 && kit_get32(block, 16) != 0xffffffffu)
-                        return fd;
-        }
-        kit_cannot("no descriptor of UVM");
-}
-
-/* A device that is asked for nothing holds nothing: the pages go there now. */
-static void migrate(int uvm, uint64_t base, uint64_t length)
-{
-        unsigned char block[80] = { 0 };
-
-        kit_put64(block, 0, base);
-        kit_put64(block, 8, length);
-        memcpy(block + 16, &uuid, 16);
-        kit_put32(block, 52, 0xffffffffu); /* no NUMA node of the host */
-        (void)ioctl(uvm, UVM_MIGRATE, block);
-}
-
 uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
 {
         uint64_t got = 0, length = piece_mib * MIB;
@@ -204,7 +204,7 @@ uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
                 if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm,
                          (off_t)base) == MAP_FAILED)
                         break;
-                migrate(uvm, base, length);
+                kit_migrate(uvm, base, length);
                 kit_map_at += length;
                 got += piece_mib;
         }
@@ -213,7 +213,9 @@ uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
 
 void kit_let_it_settle(void)
 {
-        (void)usleep(1500 * 1000);
+        const char *text = getenv("SETTLE_MSEC");
+
+        (void)usleep(text ? (useconds_t)strtoul(text, NULL, 0) * 1000 : 1500 * 1000);
 }
 
 /* ---- the driver ------------------------------------------------------------------------------------- */

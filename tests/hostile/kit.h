@@ -64,7 +64,10 @@ int kit_uvm(void);
 extern uint64_t kit_map_at;
 uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib);
 
-/* Long enough for the gate's periodic settling to have been done (once a second). */
+/* A device that is asked for nothing holds nothing: moves the pages of a range there. */
+void kit_migrate(int uvm, uint64_t base, uint64_t length);
+
+/* Long enough for the gate to have settled (once a second); SETTLE_MSEC where there is no gate. */
 void kit_let_it_settle(void);
 
 /* ---- the driver, without a library ------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ int main(void)
         for (int i = 0; i < SMALL && cuMemAllocManaged(&at, SMALL_KIB << 10, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS; i++)
                 got += SMALL_KIB;
         got /= 1024;
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4 && got < 2 * kit_quota_mib(); i++) { /* by then it is past the quota for good */
                 got += kit_take_managed(64, 2 * kit_quota_mib());
                 kit_let_it_settle();
         }

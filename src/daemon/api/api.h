@@ -23,6 +23,7 @@ enum {
 
         API_OK = 200,
         API_BAD_REQUEST = 400,
+        API_UNAUTHORIZED = 401,
         API_FORBIDDEN = 403,
         API_NOT_FOUND = 404,
         API_NOT_ALLOWED = 405,

@@ -41,10 +41,11 @@ struct connection;
 struct watch;
 
 struct settings {
-        char dir[96];           /* sockets and the lock */
-        char state[256];        /* the store's file */
-        const char *listen;     /* ADDR:PORT, or NULL */
-        const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
+        char dir[96];                   /* sockets and the lock */
+        char state[256];                /* the store's file */
+        const char *listen;             /* ADDR:PORT, or NULL */
+        const char *token, *cert, *key; /* files, of daemon/api/credentials.h; or NULL */
+        const char *own_memory;         /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
         bool stops_unmanaged;

@@ -45,9 +45,11 @@ static int add_requests(scmp_filter_ctx context, const struct rm_layout *layout)
 /* F3 */
 static int add_mmap(scmp_filter_ctx context)
 {
-        return seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(mmap), 2,
-                                SCMP_A3(SCMP_CMP_MASKED_EQ, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS),
-                                SCMP_A5(SCMP_CMP_GE, CAUGHT_MMAP_OFFSET, 0));
+        int r = seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(mmap), 2,
+                                 SCMP_A3(SCMP_CMP_MASKED_EQ, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS),
+                                 SCMP_A5(SCMP_CMP_GE, CAUGHT_MMAP_OFFSET, 0));
+
+        return r < 0 ? r : seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(remap_file_pages), 0);
 }
 
 /* F4. Refused without asking: a CUDA process has no use for them. */
@@ -61,7 +63,8 @@ static int build_foreign(scmp_filter_ctx *ret)
         if ((r = seccomp_arch_remove(context, SCMP_ARCH_NATIVE)) < 0 ||
             (r = seccomp_arch_add(context, SCMP_ARCH_X86)) < 0 || (r = seccomp_arch_add(context, SCMP_ARCH_X32)) < 0 ||
             (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 0)) < 0 ||
-            (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 0)) < 0)
+            (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 0)) < 0 ||
+            (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(remap_file_pages), 0)) < 0)
                 return r;
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap2), 1,
                              SCMP_A3(SCMP_CMP_MASKED_EQ, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS));

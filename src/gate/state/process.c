@@ -80,6 +80,15 @@ static int process_of(pid_t thread, pid_t *ret)
         return *ret > 0 ? 0 : -ESRCH;
 }
 
+bool process_has_thread(const struct process *process, pid_t thread)
+{
+        struct pollfd end = { process->pidfd, POLLIN, 0 };
+        pid_t id;
+
+        /* In this order: while the process has not ended, its number is its own. */
+        return process_of(thread, &id) == 0 && id == process->id && poll(&end, 1, 0) == 0;
+}
+
 /* From here on the end of the process will be noticed. */
 static int process_add(struct processes *processes, pid_t id, const struct process_caller *caller, struct process **ret)
 {

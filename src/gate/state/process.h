@@ -50,6 +50,9 @@ struct process_caller {
  */
 int process_get(struct processes *processes, pid_t thread, const struct process_caller *caller, struct process **ret);
 
+/* Whether the process has not ended and the thread is one of its own: the numbers of both may be used again. */
+bool process_has_thread(const struct process *process, pid_t thread);
+
 /* A process that is known. 0; -ESRCH: it is not, or not any more. */
 int process_find(struct processes *processes, pid_t id, struct process **ret);
 void process_put(struct processes *processes, struct process *process);

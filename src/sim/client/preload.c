@@ -3,7 +3,7 @@
  * libsublet-sim.so: the kernel's side of the simulated nodes, inside a program (LD_PRELOAD).
  *
  * The kernel has no simulated driver, so this library does what a driver would do behind the system
- * calls: it opens nodes, and carries ioctl and mmap to the server. Rules:
+ * calls: it opens nodes, and carries ioctl and mmap (mappings.c) to the server. Rules:
  *      S1  the system call is always made first, so that a supervisor (seccomp) sees what it would see
  *          with the real driver, and may answer it. Only if the call fails as it does on a socket
  *          (ENOTTY, ENODEV) was it not answered, and goes to the server;
@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "rm/version.h"
 #include "sim/client/client.h"
+#include "sim/client/hook.h"
 #include "sim/client/wire.h"
 
 #include <dirent.h>
@@ -35,12 +36,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-#define HOOK __attribute__((visibility("default")))
-#define ALIAS(function) __attribute__((visibility("default"), alias(#function))) /* offsets have 64 bits anyway */
-
 enum {
-        RANGES_MAX = 4096,
-        FIRST_KEPT = 512, /* away from the numbers that programs expect to be given */
         RM_MAJOR = 195,
         UVM_MAJOR = 511, /* dynamic in reality */
         CTL_MINOR = 255,
@@ -68,6 +64,11 @@ __attribute__((constructor)) static void machine_find(void)
                 return;
         strcpy(machine, directory);
         layout_find();
+}
+
+bool sim_is_on(void)
+{
+        return machine[0];
 }
 
 /* ---- what would have been called ----------------------------------------------------------- */
@@ -341,91 +342,4 @@ HOOK int ioctl(int fd, unsigned long request, ...)
                 return r;
         errno = saved;
         return result_or_errno(sim_ioctl(fd, &layout, (uint32_t)request, argument));
-}
-
-/* ---- mmap, munmap -------------------------------------------------------------------------- */
-
-/* Ranges of this process. UVM's: their munmap is reported to the server. Others keep the open file that they were
- * mapped through, as the kernel does: a second descriptor of it, closed with them. */
-static struct range {
-        _Atomic uintptr_t base; /* 0: free; 1: being written */
-        size_t length;
-        int fd;
-        bool is_uvm;
-        pid_t pid;
-} ranges[RANGES_MAX];
-static atomic_uint n_ranges;
-
-/* A range beyond RANGES_MAX is not recorded; its memory is freed when the VA space ends. */
-static void range_put(uintptr_t base, size_t length, int fd, bool is_uvm)
-{
-        if (!is_uvm)
-                fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_KEPT);
-        if (fd < 0)
-                return;
-        for (size_t i = 0; i < RANGES_MAX; i++) {
-                uintptr_t none = 0;
-
-                if (!atomic_compare_exchange_strong(&ranges[i].base, &none, 1))
-                        continue;
-                ranges[i].length = length;
-                ranges[i].fd = fd;
-                ranges[i].is_uvm = is_uvm;
-                ranges[i].pid = getpid();
-                atomic_fetch_add(&n_ranges, 1);
-                atomic_store(&ranges[i].base, base);
-                return;
-        }
-}
-
-static void ranges_unmap(uintptr_t base, size_t length)
-{
-        for (size_t i = 0; i < RANGES_MAX; i++) {
-                uintptr_t at = atomic_load(&ranges[i].base);
-
-                if (at <= 1 || at >= base + length || base >= at + ranges[i].length || ranges[i].pid != getpid())
-                        continue;
-                if (ranges[i].is_uvm)
-                        (void)sim_munmap(ranges[i].fd, (void *)base, length);
-                if (at < base || at + ranges[i].length > base + length)
-                        continue; /* a part of it stays */
-                if (!atomic_compare_exchange_strong(&ranges[i].base, &at, 1))
-                        continue;
-                if (!ranges[i].is_uvm)
-                        (void)syscall(SYS_close, ranges[i].fd);
-                atomic_store(&ranges[i].base, 0);
-                atomic_fetch_sub(&n_ranges, 1);
-        }
-}
-
-HOOK void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
-{
-        int saved = errno;
-        bool is_uvm = false;
-        void *at = (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset); /* S1 */
-        intptr_t r;
-
-        if (at != MAP_FAILED || errno != ENODEV || !machine[0] || fd < 0 || sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
-                return at;
-        errno = saved;
-        r = sim_mmap(fd, address, length, prot, flags, offset, &is_uvm);
-        if (r < 0 && r > -4096) {
-                errno = (int)-r;
-                return MAP_FAILED;
-        }
-        if (is_uvm || sim_node(NULL, fd, NULL) == RM_NODE_CTL)
-                range_put((uintptr_t)r, length, fd, is_uvm);
-        return (void *)r;
-}
-
-ALIAS(mmap) void *mmap64(void *address, size_t length, int prot, int flags, int fd, off64_t offset);
-
-HOOK int munmap(void *address, size_t length)
-{
-        int r = (int)syscall(SYS_munmap, address, length), saved = errno;
-
-        if (r == 0 && atomic_load(&n_ranges))
-                ranges_unmap((uintptr_t)address, length);
-        errno = saved;
-        return r;
 }

@@ -120,8 +120,10 @@ void gpu_init(struct gpu *gpu, struct machine *machine, unsigned int index)
                              .id = (index + 1) << 8, /* bus index + 1 */
                              .heap.size = machine->options.memory - machine->options.reserved };
         gpu_uuid(index, gpu->uuid);
-        for (size_t i = 0; i < ENGINES; i++)
+        for (size_t i = 0; i < ENGINES; i++) {
                 runlist_init(&gpu->engines[i], &run_ops, gpu, SWITCH_COST, machine->now);
+                gpu->engines[i].late = index;
+        }
 }
 
 struct gpu *gpu_by_uuid(struct machine *machine, const unsigned char *uuid)

@@ -62,6 +62,12 @@ static struct run_group *group_next(const struct runlist *list)
         return NULL;
 }
 
+/* R6 */
+static nsec slice_of(const struct runlist *list, const struct run_group *group)
+{
+        return group->slice + group->slice * list->late / 1024;
+}
+
 /* ---- time passes --------------------------------------------------------------------------- */
 
 static void switch_off(struct runlist *list)
@@ -94,7 +100,7 @@ static void switch_end(struct runlist *list)
         list->current = list->incoming;
         list->incoming = NULL;
         list->now = list->switch_until;
-        list->slice_end = list->now + list->current->slice;
+        list->slice_end = list->now + slice_of(list, list->current);
         list->ops->on(list->context, list->current, list->now);
 }
 
@@ -118,7 +124,7 @@ static nsec earlier(nsec a, nsec b)
 static bool queue_run(struct runlist *list, struct run_queue *queue, bool is_contended, nsec now)
 {
         struct run_work *work = queue->head;
-        nsec until = earlier(now, list->now + work->left);
+        nsec until = earlier(now, list->now + work->left), slice = slice_of(list, list->current);
 
         if (!work->is_taken && list->ops->taken)
                 list->ops->taken(list->context, queue, list->now);
@@ -126,7 +132,7 @@ static bool queue_run(struct runlist *list, struct run_queue *queue, bool is_con
         if (is_contended)
                 until = earlier(until, list->slice_end);
         else if (list->slice_end <= until) /* R1 */
-                list->slice_end += ((until - list->slice_end) / list->current->slice + 1) * list->current->slice;
+                list->slice_end += ((until - list->slice_end) / slice + 1) * slice;
         work->left -= until - list->now;
         list->current->active += until - list->now;
         list->now = until;
@@ -281,11 +287,13 @@ void runlist_submit(struct run_queue *queue, struct run_work *work, nsec duratio
 void runlist_set_slice(struct run_group *group, nsec slice, nsec now)
 {
         struct runlist *list = group->list;
+        nsec was;
 
         runlist_advance(list, now);
-        if (list->current == group)
-                list->slice_end += slice - group->slice; /* R2 */
+        was = slice_of(list, group);
         group->slice = slice;
+        if (list->current == group)
+                list->slice_end += slice_of(list, group) - was; /* R2 */
         runlist_advance(list, now);
 }
 

@@ -18,6 +18,9 @@
  *      R4  a group that was never scheduled does not run;
  *      R5  work that comes onto the engine needs `ramp` longer, each time: a switch costs more than the gap that its
  *          records show (0.215 ms in all, of which 0.085 are the gap; docs/time.md).
+ * And what no measurement is needed for:
+ *      R6  no two devices keep the same time: a slice of 1024 us on one is `late` us longer on another. Without that
+ *          two that are out of step stay so for ever, and work of both that must be on together never is.
  *
  * Pure: time is a parameter. The caller owns all structs; the list links them. Every call that
  * takes `now` first lets time pass until then. `now` never goes back.
@@ -69,6 +72,7 @@ struct runlist {
         const struct run_ops *ops;
         void *context;
         nsec switch_cost, ramp;
+        nsec late; /* R6; 0 to 64 */
         nsec now;
         struct run_group *groups;
         struct run_group *current;  /* resident; NULL: none, or a switch is under way */

@@ -151,8 +151,8 @@ static void host_reader_release(struct worker *worker)
         (void)worker;
 }
 
-static const struct gate_host host = { host_read,   host_write,      host_fd_get,
-                                       host_fd_put, host_is_awaited, host_reader_release };
+static const struct gate_host host = { host_read,       host_write,      host_fd_get,        host_fd_put,
+                                       host_is_awaited, host_is_awaited, host_reader_release };
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 # they must have come to the point where they hold what they could get. What counts is the device's own figure, read
 # from outside.
 # long: because each attack settles several times, and runs twice
+# waits: for what the gate settles once a second, and for containers
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
 load ../machine

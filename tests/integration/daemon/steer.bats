@@ -294,6 +294,10 @@ refused_1() {
         [[ $output == "sublet: which tenant? "* ]]
         run -1 "$sublet" logs web-1
         [[ $output == *"journalctl"* && ${#lines[@]} -eq 1 ]]
+        run -1 "$sublet" logs ghost
+        refused_1 "there is and was no tenant 'ghost'"
+        run -1 "$sublet" logs --dir /nonexistent web-1 # where its output is does not depend on a daemon
+        [[ $output == *"journalctl"* && ${#lines[@]} -eq 1 ]]
 }
 
 @test "usage has a price, and a form for spreadsheets" {

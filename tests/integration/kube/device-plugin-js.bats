@@ -3,6 +3,7 @@
 # The device plugin at a kubelet of grpc-js, of pinned versions from the registry: another HTTP/2 and another protobuf
 # than kubelet.py's, and the names of kubelet's own api.proto, cdi_devices among them.
 # shellcheck disable=SC2086,SC2119  # lists of ids; daemon_start without options
+# waits: for a registry
 # variants: plain, because the plugin's gRPC is under a sanitizer in device-plugin.bats
 bats_require_minimum_version 1.5.0
 

@@ -3,6 +3,7 @@
 # The official clients of OpenAI (Python) and Anthropic (Python, Node), of pinned versions from the registries, through
 # `sublet route` to two engines that have all of both APIs. route-openai.bats has OpenAI's for Node.
 # shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
+# waits: for a registry
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 load ../route

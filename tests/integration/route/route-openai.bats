@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The official Node client of OpenAI, of a pinned version from the registry, through the router to test replicas.
+# waits: for a registry
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 load ../route

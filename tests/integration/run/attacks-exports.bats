@@ -4,6 +4,7 @@
 # quota (its positive control), and then as a tenant, where the device holds no more for it than the quota. What counts
 # is the device's own figure, read from outside.
 # long: because each attack settles several times
+# waits: for what the gate settles once a second
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -4,6 +4,7 @@
 # memory that a mapping keeps. Each first without a gate, where it must come past the quota (its positive control), and
 # then as a tenant. What counts is the device's own figure, read from outside.
 # long: because some make thousands of objects
+# waits: for what the gate settles once a second
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -4,6 +4,7 @@
 # positive control), and then as a tenant, where the device holds no more for it than the quota. What counts is the
 # device's own figure, read from outside.
 # long: because each attack settles several times
+# waits: for what the gate settles once a second
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -35,6 +36,12 @@ load ../attacks
 
 @test "managed memory that is unmapped in part stays charged" {
         stops managed-partial
+}
+
+@test "managed memory that is moved, and mapped anew where it is then, gets through no call but mmap" {
+        stops managed-remapped
+        [[ $said == *'remapped mib=0'* ]]
+        [ "$(field DENIED)" -gt 0 ]
 }
 
 @test "managed memory of an ended parent stays charged while the driver keeps it" {

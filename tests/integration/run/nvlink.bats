@@ -42,7 +42,7 @@ peak() { echo $(($(grep -o '"peak_bytes":[0-9]*' "$report" | sed -n "$(($1 + 1))
 @test "memory of one device is used on the other, in one process and in two" {
         local mode
         for mode in plain async managed vmm vmm-fd ipc; do
-                [[ $(tenant --mem 8G -- "$peers" "$mode" 512 2) == *result=ok* ]]
+                [[ $(tenant --mem 8G -- "$peers" "$mode" 64 2) == *result=ok* ]]
                 books_are_empty
         done
 }

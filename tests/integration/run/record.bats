@@ -14,6 +14,7 @@ setup() {
 }
 
 teardown() {
+        ! mountpoint -q "$machine/disk" || umount -l "$machine/disk"
         node_end
         machine_end
 }
@@ -60,6 +61,53 @@ lacks() {
         cat "$record"
         [ "$(tail -1 "$record")" = end ]
         [ "$(lacks graphics)" -gt 5 ]
+}
+
+# A device, a pipe, a directory that is not there, a full disk: the command is never begun.
+refused_before() {
+        run on "$sublet" run "$@" -q --mem 1G --record "$file" -- touch "$machine/begun"
+        echo "$output"
+        [ "$status" -eq 125 ]
+        [ "${#lines[@]}" -eq 1 ]
+        [[ ${lines[0]} == "sublet: --record $file: "* ]]
+        [ ! -e "$machine/begun" ]
+}
+
+@test "a file that cannot hold a record is refused before the command begins, with its name" {
+        mkfifo "$machine/pipe"
+        for file in /dev/full /dev/null "$machine/pipe" "$machine" /nonexistent/record; do
+                refused_before --no-daemon
+        done
+        daemon_start
+        for file in /dev/full "$machine/pipe"; do
+                refused_before
+        done
+}
+
+@test "a disk that is full, or fills up while the command runs, ends the run with 125 and the file's name" {
+        [ "$(id -u)" -eq 0 ] || skip "only root mounts a small disk"
+        mkdir "$machine/disk"
+        mount -t tmpfs -o size=64k tmpfs "$machine/disk" || skip "no disk can be mounted here"
+        fill="cat /dev/zero > $machine/disk/fill 2> /dev/null; exec $families meminfo" # its record is longer than a page, which is there before
+        for daemon in no a; do
+                [ "$daemon" = no ] || daemon_start
+                run on "$sublet" run -q --mem 1G --record "$machine/disk/record" -- sh -c "$fill"
+                echo "$output"
+                [ "$status" -eq 125 ]
+                [[ $output == *"sublet: --record $machine/disk/record: the record is not whole"* ]]
+                file=$machine/disk/record
+                rm "$file"
+                cat /dev/zero >> "$machine/disk/fill" 2> "$machine/said" || grep -q "No space left" "$machine/said"
+                refused_before --report "$machine/report"
+                rm "$machine/disk/fill"
+        done
+        # Its own exit status, where it has one.
+        run on "$sublet" run -q --mem 1G --record "$machine/disk/record" -- \
+                sh -c "cat /dev/zero > $machine/disk/fill 2> /dev/null; $families meminfo; exit 7"
+        echo "$output"
+        [ "$status" -eq 7 ]
+        [[ $output == *'the record is not whole'* ]]
+        umount "$machine/disk"
 }
 
 @test "what was refused shows in ps and as a metric, also after the tenant's end" {

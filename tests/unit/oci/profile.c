@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const struct profile_settings desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/2 test" };
+static const struct profile_settings desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/3 test" };
 static struct err err;
 
 static json_t *join(const json_t *base, const struct rm_layout *layout)
@@ -131,6 +131,10 @@ static void the_profile_catches_what_the_gate_does_for_every_release(void **stat
                             ask(&ours, AUDIT_ARCH_X86_64, SYS_mmap, 4096, flags, offset))
                                 fail_msg("mmap 0x%llx 0x%llx", (unsigned long long)flags, (unsigned long long)offset);
                 }
+                assert_int_equal(ask(&theirs, AUDIT_ARCH_X86_64, SYS_remap_file_pages, 4096, 0, 0),
+                                 SECCOMP_RET_USER_NOTIF);
+                assert_int_equal(ask(&ours, AUDIT_ARCH_X86_64, SYS_remap_file_pages, 4096, 0, 0),
+                                 SECCOMP_RET_USER_NOTIF);
                 assert_int_equal(profile_check(profile, &layout, &err), 0);
                 free(ours.filter);
                 free(theirs.filter);

@@ -21,6 +21,7 @@ enum {
         I386_IOCTL = 54,
         I386_MMAP = 90,
         I386_MMAP2 = 192,
+        I386_REMAP = 257,
         X32_BIT = 0x40000000,
         X32_IOCTL = 514,
 };
@@ -371,6 +372,8 @@ static void the_other_tables_carry_no_driver_call(void **state)
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | SYS_mmap, 4096, MAP_SHARED, 4096), refused);
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_REMAP, 4096, 1, 0), refused);
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | SYS_remap_file_pages, 4096, 1, 0), refused);
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0),
                                  SECCOMP_RET_ALLOW);
         }
@@ -390,7 +393,7 @@ static void other_calls_are_not_touched(void **state)
         (void)state;
         for (size_t i = 0; i < N_RELEASES; i++) {
                 for (int nr = 0; nr < 512; nr++)
-                        if (nr != SYS_ioctl && nr != SYS_mmap)
+                        if (nr != SYS_ioctl && nr != SYS_mmap && nr != SYS_remap_file_pages)
                                 assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, nr, 0xc030462b, MAP_SHARED, 4096),
                                                  SECCOMP_RET_ALLOW);
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, 3, 0, 0, 0), SECCOMP_RET_ALLOW); /* read */

@@ -5,6 +5,7 @@
 #include "gate/state/process.h"
 
 #include <errno.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -195,6 +196,60 @@ static void a_process_is_not_met_through_a_caller_that_has_gone(void **state)
         process_put(&processes, process);
         processes_done(&processes);
         subject_end(&subject);
+}
+
+/* A process of the number that another one had, which is there until `report` is closed. 0: not allowed here. */
+static pid_t process_with_number(pid_t number, int *ret_report)
+{
+        struct clone_args args = { .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = 1 };
+        int report[2];
+        pid_t child;
+        char word;
+
+        assert_int_equal(pipe(report), 0);
+        child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        if (child == 0) {
+                (void)close(report[1]);
+                (void)!read(report[0], &word, 1);
+                _exit(7);
+        }
+        assert_true(child == number || errno == EPERM);
+        (void)close(report[0]);
+        *ret_report = report[1];
+        return child > 0 ? child : 0;
+}
+
+static void a_number_that_is_used_again_names_nobody(void **state)
+{
+        struct subject subject = subject_new(), other = subject_new();
+        struct processes processes;
+        struct process *process;
+        int report, status;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.id, &there, &process), 0);
+        assert_true(process_has_thread(process, subject.id));
+        assert_true(process_has_thread(process, subject.threads[1]));
+        assert_false(process_has_thread(process, other.id));
+        assert_false(process_has_thread(process, other.threads[1]));
+        subject_end(&subject);
+        assert_false(process_has_thread(process, subject.id));
+        if (process_with_number(subject.id, &report)) {
+                assert_int_equal(kill(subject.id, 0), 0);
+                assert_false(process_has_thread(process, subject.id));
+                assert_int_equal(process_fd(process, subject.id, 0), -ESRCH);
+                processes_kill_all(&processes);
+                processes_kill(&processes, subject.id);
+                (void)close(report);
+                assert_int_equal(waitpid(subject.id, &status, 0), subject.id);
+                assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        } else {
+                print_message("# no process may be given a number here\n");
+        }
+        process_put(&processes, process);
+        processes_done(&processes);
+        subject_end(&other);
 }
 
 static void an_end_is_noticed_once(void **state)
@@ -391,6 +446,7 @@ int main(void)
                 cmocka_unit_test(every_thread_belongs_to_its_process),
                 cmocka_unit_test(a_thread_that_is_not_there_has_no_process),
                 cmocka_unit_test(a_process_is_not_met_through_a_caller_that_has_gone),
+                cmocka_unit_test(a_number_that_is_used_again_names_nobody),
                 cmocka_unit_test(an_end_is_noticed_once),
                 cmocka_unit_test(many_processes_come_and_go),
                 cmocka_unit_test(memory_is_read_and_written),

@@ -8,11 +8,13 @@
 
 #define MS NSEC_PER_MSEC
 
+enum { GROUPS = 4 }; /* of the first device, the second, the first, the second */
+
 struct world {
         struct machine machine;
-        struct group groups[2];
-        struct channel channels[2];
-        uint64_t sent[2];
+        struct group groups[GROUPS];
+        struct channel channels[GROUPS];
+        uint64_t sent[GROUPS];
 };
 
 static int world_begin(void **state)
@@ -22,9 +24,9 @@ static int world_begin(void **state)
 
         if (!world || machine_init(&world->machine, &options, 0) < 0)
                 return -1;
-        for (size_t i = 0; i < 2; i++) {
-                world->groups[i] = (struct group){ .gpu = &world->machine.gpus[i] };
-                runlist_add_group(&world->machine.gpus[i].engines[0], &world->groups[i].run, 2 * MS);
+        for (size_t i = 0; i < GROUPS; i++) {
+                world->groups[i] = (struct group){ .gpu = &world->machine.gpus[i % 2] };
+                runlist_add_group(&world->machine.gpus[i % 2].engines[0], &world->groups[i].run, 2 * MS);
                 runlist_schedule(&world->groups[i].run, 0);
                 world->channels[i].group = &world->groups[i];
                 runlist_add_queue(&world->groups[i].run, &world->channels[i].run);
@@ -49,7 +51,7 @@ static int world_end(void **state)
 {
         struct world *world = *state;
 
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < GROUPS; i++) {
                 if (world->groups[i].run.queues)
                         stop(world, i);
                 runlist_remove_group(world->groups[i].run.list, &world->groups[i].run, world->machine.now);
@@ -144,6 +146,21 @@ static void devices_that_are_never_on_together_get_nowhere(void **state)
         }
 }
 
+/* Two devices that keep the same time would stay out of step: one of them has the first job whenever the other has the
+ * second. */
+static void two_jobs_out_of_step_both_come_to_their_end(void **state)
+{
+        struct world *world = *state;
+
+        launch(world, 0, 7, 1 * MS);
+        launch(world, 3, 8, 1 * MS);
+        launch(world, 1, 7, 1 * MS);
+        launch(world, 2, 8, 1 * MS);
+        assert_int_equal(done_at(world, 4 * MS), 0); /* out of step */
+        assert_int_equal(done_at(world, 2000 * MS), 11);
+        assert_int_equal(world->channels[2].reached + world->channels[3].reached, 2);
+}
+
 static void the_next_launch_belongs_to_the_next_meeting(void **state)
 {
         struct world *world = *state;
@@ -186,6 +203,7 @@ int main(void)
                 WORLD_TEST(one_alone_spins_and_never_ends),
                 WORLD_TEST(it_stands_still_while_one_is_off),
                 WORLD_TEST(devices_that_are_never_on_together_get_nowhere),
+                WORLD_TEST(two_jobs_out_of_step_both_come_to_their_end),
                 WORLD_TEST(the_next_launch_belongs_to_the_next_meeting),
                 WORLD_TEST(the_others_of_a_member_that_was_stopped_never_end),
                 WORLD_TEST(too_many_ranks_are_refused),
