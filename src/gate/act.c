@@ -203,6 +203,14 @@ static bool needs_params(const struct rm_layout *layout, const struct request *r
         return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
 }
 
+/* A bound of ours, or of the driver's; nothing of it reaches the driver. */
+static int refuse_form(const struct request *request, enum rm_kind kind, const char *because)
+{
+        gate_tell(request->gate, EVENT_DENIED, request->process->id, "%s 0x%x: %s", rm_kind_name(kind),
+                  request->call.class_or_cmd, because);
+        return -EINVAL;
+}
+
 /* G1: from here on only our copies count. */
 static int copy_call(struct request *request, enum rm_kind kind, uint32_t number, uint32_t size)
 {
@@ -210,18 +218,18 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         int r;
 
         if (size > GATE_BLOCK_MAX)
-                return -EINVAL;
+                return refuse_form(request, kind, "its block is too large");
         r = kind == RM_UVM_MAP_EXTERNAL ? copy_map_external(request, size) :
                                           copy_in(request, request->block, request->address, size);
         if (r < 0)
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
-                return -EINVAL;
+                return refuse_form(request, kind, "no driver takes such a block");
         request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
                 request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)
-                return -EINVAL;
+                return refuse_form(request, kind, "its parameters are too large");
         r = copy_in(request, request->params, request->call.params, request->params_size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);

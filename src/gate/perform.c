@@ -18,7 +18,7 @@ struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
         const struct gate_host *host = request->gate->host;
         int fd = host->fd_get(request->process, request->thread, theirs);
 
-        if (fd >= 0 && !host->is_there(request)) { /* it may be a stranger's */
+        if (fd >= 0 && !host->is_there(request)) { /* it may be another program's */
                 host->fd_put(fd);
                 fd = -ESRCH;
         }
@@ -92,6 +92,13 @@ static uint32_t nested_size(const struct request *request, const struct rm_point
         return n > GATE_NESTED_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+static int refuse_nested(const struct request *request)
+{
+        gate_tell(request->gate, EVENT_DENIED, request->process->id, "control 0x%x points at more than %u bytes",
+                  request->call.class_or_cmd, (unsigned int)GATE_NESTED_MAX);
+        return -EINVAL;
+}
+
 static int nested_begin(struct request *request, struct nested nested[static GATE_POINTERS_MAX], size_t *ret_n)
 {
         const struct rm_pointer *pointers;
@@ -114,7 +121,7 @@ static int nested_begin(struct request *request, struct nested nested[static GAT
                 if (!theirs)
                         continue;
                 if (size > GATE_NESTED_MAX - used)
-                        return -EINVAL;
+                        return refuse_nested(request);
                 *to = (struct nested){ pointers[i].at, pointers[i].out, theirs, request->worker->nested + used, size };
                 memset(to->ours, 0, size);
                 if (pointers[i].in) {

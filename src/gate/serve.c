@@ -118,8 +118,8 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         return serve_on_node(&request, number);
 }
 
-/* F3: a mapping of UVM that mremap has moved would become a managed range at its new place. Programs have had no use for
- * the call since Linux 4.0, which only imitates it. */
+/* F3: a mapping of UVM that mremap has moved would become a managed range at its new place. Since Linux 4.0 the call is
+ * only imitated, by mmap: programs lose nothing. */
 static int refuse_remap(struct gate *gate, const struct process *process)
 {
         gate->n_denied++;

@@ -4,8 +4,8 @@
  *
  *      kit-stranger NUMBER ADDRESS
  *
- * "stranger pid=N"; after the end of stdin "changed=N", how many bytes of the page are not what they were, and "ended=".
- * Status 3: nobody may choose a number here ("cannot").
+ * "stranger pid=N"; after the end of stdin "changed=N", how many bytes of the page are not what they were, and
+ * "ended=". Status 3: nobody may choose a number here ("cannot").
  */
 #define _GNU_SOURCE
 #include <errno.h>

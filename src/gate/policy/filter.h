@@ -7,8 +7,8 @@
  *          register, which the driver ignores; and of size 0 but for a few types that it never takes;
  *      F2  ioctl of /dev/nvidia-uvm, by the whole low 32 bits;
  *      F3  mmap of a shared file at an offset: a UVM range has offset == address;
- *          So does remap_file_pages, which calls the file's mmap once more, at an offset of the caller's choice: the gate
- *          refuses it, whatever the file;
+ *          remap_file_pages, by which the kernel maps a file anew at an offset of the caller's choice, is notified
+ *          always, and refused;
  *      F4  the i386 and x32 tables may not carry driver calls: their ioctl, shared mmap and remap_file_pages fail;
  *      F5  everything else is not touched.
  * The filter does not know descriptors: that is the gate's first question. A request that is not the driver's, of a

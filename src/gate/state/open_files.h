@@ -5,9 +5,9 @@
  * A descriptor can be where no table of descriptors shows it: in flight in a socket, in a poll(2) of a thread that has
  * closed it, in a request of aio or io_uring. So /proc cannot say that nobody has an open file any more. The kernel
  * can: an entry of an epoll does not keep its file, and goes when the last reference to it goes, wherever that was. The
- * entries that are left are listed in /proc/self/fdinfo. Source: eventpoll_release_file and ep_show_fdinfo,
- * fs/eventpoll.c, Linux 3.8 to 6.18. The driver's nodes but nvidia-uvm can be polled. Measured: tests/gpu/uvmfacts.c,
- * H200, 580.159.04.
+ * entries that are left are listed in /proc/self/fdinfo, which a process that nobody may trace can read of itself since
+ * Linux 5.14. Source: eventpoll_release_file and ep_show_fdinfo, fs/eventpoll.c, Linux 3.8 to 6.18. The driver's nodes
+ * but nvidia-uvm can be polled. Measured: tests/gpu/uvmfacts.c, H200, 580.159.04.
  *
  *      O1  a file is known by a number that is never used again;
  *      O2  we hold no reference to a file: whoever has the last one is not us;

@@ -37,6 +37,12 @@ load ../attacks
         [ "$(value sent "$said")" -gt 4000 ]
 }
 
+@test "what is larger than the gate takes is refused, and said" {
+        stops bounds
+        [[ $said == *' succeeded=0'* ]]
+        [ "$(field DENIED)" -eq "$(value sent "$said")" ]
+}
+
 @test "parameters that change while a call is decided take the quota and no more" {
         stops block-changed
 }
