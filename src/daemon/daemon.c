@@ -244,6 +244,7 @@ static void wake_api(struct daemon *daemon)
 
 static void on_second(struct loop_timer *timer)
 {
+        daemon_remember(timer->context);
         usage_count(timer->context);
         notify("WATCHDOG=1");
 }
@@ -290,7 +291,8 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
         event_emit(daemon, EVENT_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
                    daemon->n_devices, daemon->backend.release);
         if (daemon->url[0])
-                (void)fprintf(stderr, "sublet daemon: %s answers whoever can reach it\n", daemon->url);
+                (void)fprintf(stderr, "sublet daemon: %s answers %s\n", daemon->url,
+                              daemon->settings.token ? "who has the token" : "whoever can reach it");
         notify("READY=1");
         r = loop_run(daemon->loop);
         notify("STOPPING=1");

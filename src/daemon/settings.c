@@ -110,6 +110,10 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
                   "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
                   NULL },
+                { "token", 0, flag_text, &settings->token, "FILE",
+                  "with --listen: answer who sends what this file holds, as bearer token or password", NULL },
+                { "cert", 0, flag_text, &settings->cert, "FILE", "with --listen: certificate, PEM: serve HTTPS", NULL },
+                { "key", 0, flag_text, &settings->key, "FILE", "its private key", NULL },
         };
         int operand;
 
@@ -125,6 +129,10 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[operand]);
         if (settings->listen && socket_where_parse(settings->listen, host, &port, err) < 0)
                 return -EINVAL;
+        if ((settings->token || settings->cert || settings->key) && !settings->listen)
+                return err_say(err, -EINVAL, "--token, --cert and --key are for --listen ADDR:PORT");
+        if (!settings->cert != !settings->key)
+                return err_say(err, -EINVAL, "TLS needs both: --cert FILE and --key FILE");
         settings->stops_unmanaged = !strcmp(unmanaged, "stop");
         if ((dir && copy_path(settings->dir, sizeof(settings->dir), "--dir", dir, err) < 0) ||
             (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/api/api.h"
+#include "daemon/api/credentials.h"
 #include "daemon/state/events.h"
 #include "net/http/server.h"
 #include "net/socket.h"
@@ -45,6 +46,7 @@ struct http {
         size_t n_listeners;
         struct call *calls;
         struct loop_timer timer, tick;
+        struct credentials credentials;           /* of the TCP listener */
         char socket_path[128], host[SOCKET_HOST]; /* host: what --listen named, without its port */
 };
 
@@ -178,6 +180,9 @@ static enum MHD_Result call_send(struct call *call)
         call->spoke_at = clock_now();
         if (response)
                 (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+        if (response && call->response.status == API_UNAUTHORIZED)
+                (void)MHD_add_response_header(response, "WWW-Authenticate",
+                                              "Basic realm=\"sublet\", charset=\"UTF-8\"");
         return http_response_send(call->call.connection, response, (unsigned int)call->response.status,
                                   call->response.type);
 }
@@ -209,6 +214,9 @@ static void call_answer(struct call *call, const char *method, const char *path)
                 api_error(&call->response, (int)call->call.refused, "%s: try again",
                           call->call.refused == MHD_HTTP_TOO_MANY_REQUESTS ? "other calls of yours hold too much" :
                                                                              "too many large calls at once");
+        else if (call->is_tcp && !credentials_fit(&call->http->credentials, call->call.connection, path))
+                api_error(&call->response, API_UNAUTHORIZED,
+                          "'Authorization: Bearer TOKEN' is needed, with what the file of the daemon's --token holds");
         else if (!know_peer(call))
                 api_error(&call->response, API_FORBIDDEN, "the caller is not known");
         else if (call->is_tcp && !is_our_name(call->http, host))
@@ -329,11 +337,17 @@ static int guard_open(struct listener *listener, struct err *err)
 static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
 {
         struct listener *listener = &http->listeners[http->n_listeners];
+        const char *cert = is_tcp ? http->credentials.certificate : NULL;
+        const struct MHD_OptionItem more[] = { { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0,
+                                                 (void *)(uintptr_t)cert },
+                                               { MHD_OPTION_HTTPS_MEM_KEY, 0, http->credentials.key },
+                                               { MHD_OPTION_END, 0, NULL } };
         const union MHD_DaemonInfo *info;
         int r;
 
         *listener = (struct listener){ .http = http, .is_tcp = is_tcp };
-        listener->server = (struct http_server){ .flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME,
+        listener->server = (struct http_server){ .flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+                                                          (cert ? (unsigned int)MHD_USE_TLS : 0),
                                                  .connections = CONNECTIONS_MAX,
                                                  .idle_sec = REST_SEC,
                                                  .body_most = API_BODY_MAX,
@@ -348,10 +362,11 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
                 (void)close(fd);
                 return r;
         }
-        listener->daemon = http_server_start(&listener->server, fd, NULL);
+        listener->daemon = http_server_start(&listener->server, fd, more);
         if (!listener->daemon) {
                 listener->server.guard = http_guard_free(listener->server.guard);
-                return err_say(err, -EIO, "the HTTP server does not start");
+                return err_say(err, -EIO, "the HTTP server does not start%s",
+                               cert ? ": is --cert a certificate, and --key its key?" : "");
         }
         http->n_listeners++;
         info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -381,7 +396,8 @@ static int open_tcp(struct http *http, const char *where, struct err *err)
         if (fd < 0 || (r = listen_on(http, fd, true, err)) < 0)
                 return fd < 0 ? fd : r;
         (void)snprintf(http->daemon->url, sizeof(http->daemon->url),
-                       strchr(http->host, ':') ? "http://[%s]:%u/" : "http://%s:%u/", http->host, port);
+                       strchr(http->host, ':') ? "http%s://[%s]:%u/" : "http%s://%s:%u/",
+                       http->credentials.certificate ? "s" : "", http->host, port);
         return 0;
 }
 
@@ -396,7 +412,9 @@ int http_open(struct daemon *daemon, struct http **ret, struct err *err)
         http->timer = (struct loop_timer){ .due = on_woken, .context = http };
         http->tick = (struct loop_timer){ .due = on_tick, .context = http };
         loop_timer_set(daemon->loop, &http->tick, NSEC_PER_SEC, NSEC_PER_SEC);
-        r = open_unix(http, err);
+        r = credentials_read(&http->credentials, &daemon->settings, err);
+        if (r == 0)
+                r = open_unix(http, err);
         if (r == 0 && daemon->settings.listen)
                 r = open_tcp(http, daemon->settings.listen, err);
         if (r < 0) {
@@ -423,6 +441,7 @@ struct http *http_close(struct http *http)
                 (void)http_guard_free(http->listeners[i].server.guard);
         }
         (void)unlink(http->socket_path);
+        credentials_done(&http->credentials);
         free(http);
         return NULL;
 }

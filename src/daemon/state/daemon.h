@@ -41,10 +41,11 @@ struct connection;
 struct watch;
 
 struct settings {
-        char dir[96];           /* sockets and the lock */
-        char state[256];        /* the store's file */
-        const char *listen;     /* ADDR:PORT, or NULL */
-        const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
+        char dir[96];                   /* sockets and the lock */
+        char state[256];                /* the store's file */
+        const char *listen;             /* ADDR:PORT, or NULL */
+        const char *token, *cert, *key; /* files, of daemon/api/credentials.h; or NULL */
+        const char *own_memory;         /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
         bool stops_unmanaged;
@@ -143,6 +144,7 @@ static inline bool daemon_is_master(const struct daemon *daemon, uid_t uid)
 
 /* Refreshes device->scheduled and device->rows from its scheduler, unless they are younger than 5 ms. */
 void device_read(struct device *device);
+void daemon_remember(struct daemon *daemon); /* each second: what tenants have had of it */
 const struct sched_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
 
 /* What the device told of its health lately; NULL: nothing, or its reader has been stuck for three periods. */

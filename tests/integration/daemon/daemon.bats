@@ -309,6 +309,9 @@ END
         done
         [ "$(of of-4001 uid)" -eq 4001 ]
         [ "$(as_user 4001 "$sublet" ps -q)" = of-4001 ]
+        as_user 4001 "$sublet" ps | grep -qx 'device 0: 1 tenant of other users: 0 B held, 1 GiB leased of 64 GiB'
+        as_user 4001 "$sublet" top --once | grep -q '^   others: 1 hold 0B'
+        [ "$("$sublet" top --json -n 1 | jq -c '.devices[0].others.tenants, (.tenants | length)' | xargs)" = "0 2" ]
         run as_user 4001 "$sublet" set of-4002 mem=2G
         [ "$status" -eq 1 ] && [[ $output == *"another user's"* ]]
         run as_user 4001 "$sublet" run --mem 64G -- true # whose names a message does not have either
@@ -384,6 +387,65 @@ END
         [ "$(curl -sS "${url}healthz" | jq -r .status)" = ok ]
         [ "$(curl -sS "${url}readyz" | jq -r .status)" = ready ]
         run ! curl -sS -m 5 "http://127.0.0.2:${url#http://127.0.0.1:}healthz"
+}
+
+# status OPTION...: of an answer of the port
+status() {
+        curl -sS -m 20 -o "$machine/body" -w '%{http_code}' "$@"
+}
+
+@test "with a token the port answers who sends it, by TLS where there is a certificate" {
+        local url token=0123456789abcdef0123456789abcdef
+        echo "$token" > "$machine/token"
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+                -keyout "$machine/key.pem" -out "$machine/cert.pem" 2> "$machine/openssl"
+        daemon_start --listen :0 --token "$machine/token" --cert "$machine/cert.pem" --key "$machine/key.pem"
+        wait_for grep -q 'answers who has the token$' "$machine/daemon"
+        url=$(sed -n 's|^sublet daemon: \(https://127.0.0.1:[0-9]*/\) .*|\1|p' "$machine/daemon")
+        export CURL_CA_BUNDLE=$machine/cert.pem
+        for path in '' v1/tenants v1/events metrics nothing; do
+                [ "$(status "$url$path")" = 401 ]
+                [ "$(status -H "Authorization: Bearer ${token}0" "$url$path")" = 401 ]
+                [ "$(status -H "Authorization: Bearer ${token%f}e" "$url$path")" = 401 ]
+                [ "$(status -H "Authorization: Bearer" "$url$path")" = 401 ]
+                [ "$(status -H "Authorization: Basic %%%" "$url$path")" = 401 ]
+                [ "$(status -u "$token:" "$url$path")" = 401 ]
+                jq -e '.error | contains("--token")' "$machine/body"
+        done
+        curl -sS -D - -o "$machine/body" "$url" | grep -qi '^WWW-Authenticate: Basic realm="sublet"'
+        [ "$(status "${url}healthz")" = 200 ]
+        [ "$(status "${url}readyz")" = 200 ]
+        for path in '' v1/tenants v1/events metrics; do
+                [ "$(status -H "Authorization: Bearer $token" "$url$path")" = 200 ]
+                [ "$(status -u "me:$token" "$url$path")" = 200 ]
+        done
+        [ "$(status -H "Authorization: Bearer $token" -X DELETE "${url}v1/tenants/one")" = 405 ]
+        run ! curl -sS -m 5 "${url/https/http}healthz"
+        # One that follows without end, by TLS: events come as they happen.
+        curl -sSN -H "Authorization: Bearer $token" "${url}v1/events?follow=1&since=1h" > "$machine/followed" 3>&- &
+        supervisors+=($!)
+        wait_for grep -q DAEMON_STARTED "$machine/followed"
+        lodger one --mem 1G -- sleep 60
+        wait_for grep -q '"tenant":"one"' "$machine/followed"
+        "$sublet" ps -q # the socket needs none
+}
+
+@test "a token or certificate that cannot be used is refused in one line" {
+        local token=$machine/token
+        echo short > "$machine/short"
+        printf '0123456789abcdef\n0123456789abcdef\n' > "$machine/two"
+        echo '0123456789 abcdef' > "$machine/blank"
+        echo 0123456789abcdef > "$token"
+        for bad in "--token $machine/short" "--token $machine/two" "--token $machine/blank" "--token $machine/none" \
+                "--cert $token" "--key $token" "--cert $token --key $token" "--cert $machine/none --key $token"; do
+                # shellcheck disable=SC2086 # words
+                run on "$sublet" daemon --dir "$machine/x" --listen :0 $bad
+                echo "$output"
+                [ "$status" -ne 0 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "sublet daemon: "* ]]
+        done
+        run on "$sublet" daemon --dir "$machine/x" --token "$token"
+        [ "$status" -eq 2 ]
+        [[ $output == *"are for --listen"* ]]
 }
 
 @test "over TCP one address does not keep the others out" {

@@ -216,7 +216,7 @@ static void tally_print(const char *what, const struct bench *bench, const struc
 /* ---- how quiet the machine is ------------------------------------------------------------------- */
 
 /* Of a thread that only sleeps: by how much of the time it was kept from the processor. A synchronous tenant that is
- * kept from it as much wants nothing meanwhile, and its time is lent, as it should be: nothing can be said of shares. */
+ * kept from it as much wants nothing meanwhile, and its time is lent, as it should be: this says nothing of shares. */
 struct sleeper {
         pthread_t thread;
         _Atomic nsec late;
