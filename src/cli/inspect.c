@@ -10,6 +10,7 @@
 #include "ask/ask.h"
 #include "ask/field.h"
 #include "base/flags.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -81,8 +82,32 @@ static void print_who(const json_t *tenant)
                 line(name, json_is_string(value) ? json_string_value(value) : "");
 }
 
+static void print_loans(const json_t *device, const char *name, const char *word)
+{
+        char size[BYTES_TEXT], clean[128];
+        const json_t *loan;
+        size_t i;
+
+        json_array_foreach (field_array(device, name), i, loan)
+                (void)printf("  %-10s %s %s %s\n", name, bytes_format(field_number(loan, "bytes"), size), word,
+                             field_clean(field_text(loan, "tenant"), clean, sizeof(clean)));
+}
+
+static void print_processes(const json_t *device)
+{
+        char size[BYTES_TEXT], clean[64];
+        const json_t *process;
+        size_t i;
+
+        json_array_foreach (field_array(device, "holders"), i, process)
+                (void)printf("  process    %llu %s: %s\n", (unsigned long long)field_number(process, "pid"),
+                             field_clean(field_text(process, "command"), clean, sizeof(clean)),
+                             bytes_format(field_number(process, "held_bytes"), size));
+}
+
 static void print_device(const json_t *device)
 {
+        char engines[160];
         char held[BYTES_TEXT], quota[BYTES_TEXT], peak[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
         unsigned int most = (unsigned int)field_permille(device, "cap_permille");
         const char *instance = field_text(device, "instance");
@@ -101,6 +126,12 @@ static void print_device(const json_t *device)
                      field_permille(device, "granted_permille") / 10,
                      field_is(device, "waiting") ? ", waits for its turn" : "",
                      field_is(device, "is_off") ? ", is off" : "");
+        engines_format(json_object_get(device, "engines"), engines, sizeof(engines));
+        if (*engines)
+                (void)printf("  engines    %s\n", engines);
+        print_loans(device, "borrowed", "of"); /* it holds them, and the lender is charged */
+        print_loans(device, "lent", "to");
+        print_processes(device);
 }
 
 static const json_t *tenant_find(const json_t *tenants, const char *name)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "ask/field.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +12,14 @@
 static void copy(char *to, size_t size, const json_t *object, const char *name)
 {
         (void)snprintf(to, size, "%s", field_text(object, name));
+}
+
+static void put_health(struct overview_device *device, const json_t *health)
+{
+        device->temperature = field_real(health, "temperature_celsius");
+        device->watts = field_real(health, "power_watts");
+        device->watts_limit = field_real(health, "power_limit_watts");
+        device->clock = field_real(health, "sm_clock_hertz");
 }
 
 static int put_devices(struct overview *overview, const json_t *answer)
@@ -33,6 +42,9 @@ static int put_devices(struct overview *overview, const json_t *answer)
                 to->leased = field_number(from, "leased_bytes");
                 to->held = field_number(from, "held_bytes");
                 to->busy = field_permille(from, "busy_permille");
+                put_health(to, json_object_get(from, "health"));
+                to->n_others = (unsigned int)field_number(json_object_get(from, "others"), "tenants");
+                to->others = field_number(json_object_get(from, "others"), "held_bytes");
         }
         free(overview->devices);
         overview->devices = devices;
@@ -64,6 +76,43 @@ static void remember(struct overview_row *row, nsec now)
         row->n_sums = 1;
 }
 
+static void read_processes(struct overview_row *row, const json_t *processes)
+{
+        const json_t *process;
+        size_t i;
+
+        json_array_foreach (processes, i, process) {
+                struct overview_process *to = &row->processes[row->n_shown];
+
+                if (row->n_shown == OVERVIEW_PROCESSES)
+                        return;
+                to->id = (unsigned int)field_number(process, "pid");
+                to->held = field_number(process, "held_bytes");
+                copy(to->command, sizeof(to->command), process, "command");
+                row->n_shown++;
+        }
+}
+
+/* The daemon's own memory of the latest minute. */
+static void read_minute(struct overview_row *row, const json_t *minute, nsec now)
+{
+        size_t n = json_array_size(minute), skip = n > OVERVIEW_MINUTE ? n - OVERVIEW_MINUTE : 0;
+
+        if (!n)
+                return;
+        for (int i = 0; i < OVERVIEW_MINUTE; i++)
+                row->minute[i] = -1;
+        for (size_t i = skip; i < n; i++) {
+                double granted = json_number_value(json_array_get(minute, i));
+
+                row->minute[OVERVIEW_MINUTE - (n - skip) + (i - skip)] = granted < 0    ? 0 :
+                                                                         granted > 1000 ? 1000 :
+                                                                                          granted;
+        }
+        row->second = now / NSEC_PER_SEC;
+        row->n_sums = 1;
+}
+
 static void read_row(struct overview_row *row, const json_t *tenant, const json_t *device)
 {
         double cap = field_permille(device, "cap_permille");
@@ -87,6 +136,10 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
         row->n_refused = field_number(device, "refused");
         row->used = (nsec)field_number(device, "used_ns");
         row->is_waiting = field_is(device, "waiting");
+        row->borrowed = loans_sum(field_array(device, "borrowed"));
+        row->lent = loans_sum(field_array(device, "lent"));
+        engines_format(json_object_get(device, "engines"), row->engines, sizeof(row->engines));
+        read_processes(row, field_array(device, "holders"));
 }
 
 /* The row that is known of this tenant on this device. */
@@ -109,7 +162,8 @@ static void put_row(const struct overview *overview, struct overview_row *row, c
                 memcpy(row->minute, known->minute, sizeof(row->minute));
                 row->second = known->second;
                 row->n_sums = known->n_sums;
-        }
+        } else
+                read_minute(row, field_array(device, "minute_permille"), now);
         remember(row, now);
 }
 

@@ -14,13 +14,23 @@
 enum {
         OVERVIEW_MINUTE = 60,
         OVERVIEW_NAME = 64,
+        OVERVIEW_PROCESSES = 16,
 };
 
 struct overview_device {
         unsigned int index;
         char name[OVERVIEW_NAME], policy[16], mode[16], state[16];
         bytes memory, leased, held;
-        double busy; /* permille */
+        double busy;                                   /* permille */
+        double temperature, watts, watts_limit, clock; /* degrees Celsius, watts, hertz; 0: not known */
+        unsigned int n_others;                         /* tenants that the asker may not see */
+        bytes others;                                  /* what they hold */
+};
+
+struct overview_process {
+        unsigned int id;
+        char command[24];
+        bytes held;
 };
 
 struct overview_row {
@@ -33,6 +43,10 @@ struct overview_row {
         uint64_t n_refused;
         nsec used, since;
         bool is_waiting;
+        char engines[96];                                      /* besides graphics and compute, with work: "copy 12%" */
+        bytes borrowed, lent;                                  /* of the job's other tenants; to them */
+        struct overview_process processes[OVERVIEW_PROCESSES]; /* the first of them */
+        unsigned int n_shown;
 
         double minute[OVERVIEW_MINUTE]; /* granted; the newest last; negative: not seen then */
         int64_t second;                 /* which second the newest is of */
@@ -55,7 +69,8 @@ struct overview {
         char filter[OVERVIEW_NAME]; /* only rows with it in name, command or job; "": all */
 };
 
-/* Takes the daemon's answers and removes tenants that they lack. now: clock_now. 0; -ENOMEM (nothing changed). */
+/* Takes the daemon's answers, and removes tenants that they lack. A tenant that is new here begins with the minute that
+ * the daemon remembers, if it was asked for that. now: clock_now. 0; -ENOMEM (nothing changed). */
 int overview_update(struct overview *overview, const json_t *devices, const json_t *tenants, nsec now);
 /* Shows the rows that match overview->filter, and hides the others. To be called before the rows are sorted. */
 void overview_filter(struct overview *overview);

@@ -9,6 +9,7 @@
 #include "ask/ask.h"
 #include "ask/field.h"
 #include "base/flags.h"
+#include "cli/parts.h"
 #include "cli/table.h"
 
 #include <locale.h>
@@ -20,7 +21,10 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "\f"
                             "\n"
-                            "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
+                            "PID is its first process of those that have the device open. MEMORY is what the tenant\n"
+                            "holds, of its quota, with what it borrowed of its job behind a +, and lends behind a -.\n"
+                            "ENGINES: its part of the time of copy engines, decoders and others.\n"
+                            "GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
                             "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. SMS, where\n"
                             "some tenant has only a part of the multiprocessors: how many. JOB: tenants of a job\n"
@@ -53,17 +57,39 @@ static const char *user_of(const json_t *tenant, char buffer[static WHEN_TEXT])
         return buffer;
 }
 
+/* "1 GiB / 8 GiB +512 MiB -256 MiB" */
+static void memory_of(const json_t *device, char *ret, size_t size)
+{
+        static const struct {
+                const char *name, *sign;
+        } loans[] = { { "borrowed", "+" }, { "lent", "-" } };
+        char held[BYTES_TEXT], quota[BYTES_TEXT];
+        int used = snprintf(ret, size, "%s / %s", bytes_format(field_number(device, "held_bytes"), held),
+                            bytes_format(field_number(device, "quota_bytes"), quota));
+
+        for (size_t i = 0; i < ARRAY_SIZE(loans); i++) {
+                bytes sum = loans_sum(field_array(device, loans[i].name));
+
+                if (sum && used >= 0 && (size_t)used < size)
+                        used += snprintf(ret + used, size - (size_t)used, " %s%s", loans[i].sign,
+                                         bytes_format(sum, held));
+        }
+}
+
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
-        char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
-                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT], refused[24] = "-";
+        char memory[4 * BYTES_TEXT], engines[160], pid[24] = "-", gpu[WHEN_TEXT + 2], share[WHEN_TEXT], cap[WHEN_TEXT],
+                                                   up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT],
+                                                   refused[24] = "-";
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
                    *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
         nsec since = field_moment(tenant, "since");
 
-        (void)snprintf(memory, sizeof(memory), "%s / %s", bytes_format(field_number(device, "held_bytes"), held),
-                       bytes_format(field_number(device, "quota_bytes"), quota));
+        memory_of(device, memory, sizeof(memory));
+        engines_format(json_object_get(device, "engines"), engines, sizeof(engines));
+        if (field_number(tenant, "pid"))
+                (void)snprintf(pid, sizeof(pid), "%llu", (unsigned long long)field_number(tenant, "pid"));
         (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_permille(device, "granted_permille") / 10,
                        field_is(device, "waiting") ? "*" : "");
         (void)snprintf(index, sizeof(index), "%llu%s%.64s", (unsigned long long)field_number(device, "index"),
@@ -72,13 +98,13 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
         if (field_number(tenant, "refused_calls"))
                 (void)snprintf(refused, sizeof(refused), "%llu",
                                (unsigned long long)field_number(tenant, "refused_calls"));
-        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), index, memory, gpu,
+        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), pid, index, memory, gpu,
                   has_share(tenant, device) ?
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
-                  *job ? job : "-", refused, field_text(tenant, "class"), field_text(tenant, "plane"),
-                  field_text(tenant, "state"), duration_format(now - since, up), processes,
+                  *engines ? engines : "-", *job ? job : "-", refused, field_text(tenant, "class"),
+                  field_text(tenant, "plane"), field_text(tenant, "state"), duration_format(now - since, up), processes,
                   field_text(tenant, "command"), NULL);
 }
 
@@ -90,14 +116,34 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "USER", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "JOB?",
-                   "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?",
+                   "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;
+}
+
+/* For who may not see all tenants: what they have, as a sum. */
+static void print_others(const json_t *devices)
+{
+        char held[BYTES_TEXT], leased[BYTES_TEXT], of[BYTES_TEXT];
+        const json_t *device;
+        size_t i;
+
+        json_array_foreach (devices, i, device) {
+                const json_t *others = json_object_get(device, "others");
+                unsigned int n = (unsigned int)field_number(others, "tenants");
+
+                if (n)
+                        (void)printf("device %llu: %u tenant%s of other users: %s held, %s leased of %s\n",
+                                     (unsigned long long)field_number(device, "index"), n, n == 1 ? "" : "s",
+                                     bytes_format(field_number(others, "held_bytes"), held),
+                                     bytes_format(field_number(others, "leased_bytes"), leased),
+                                     bytes_format(field_number(device, "memory_bytes"), of));
+        }
 }
 
 static void print_names(const json_t *tenants)
@@ -113,7 +159,8 @@ static void print_names(const json_t *tenants)
 static int tenants_print(const struct ps *ps, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
-        json_t *tenants;
+        json_t *tenants, *devices = NULL;
+        struct err ignored = { 0 };
         int r;
 
         r = ask_new(ps->dir, &ask, err);
@@ -121,12 +168,16 @@ static int tenants_print(const struct ps *ps, struct err *err)
                 r = ask_get(ask, ps->is_all ? "/v1/tenants?all=1" : "/v1/tenants", &tenants, err);
         if (r < 0)
                 return r;
+        if (!ps->is_json && !ps->is_quiet)
+                (void)ask_get(ask, "/v1/devices", &devices, &ignored); /* without it only the sums are missing */
         if (ps->is_json)
                 (void)json_dumpf(tenants, stdout, JSON_INDENT(1));
         else if (ps->is_quiet)
                 print_names(tenants);
         else
                 r = print_table(tenants);
+        print_others(devices);
+        json_decref(devices);
         if (ps->is_json)
                 (void)putchar('\n');
         json_decref(tenants);

@@ -26,13 +26,14 @@ enum column {
         MEMORY,
         REFUSED,
         WAITS,
+        ENGINES,
         SPARK,
         N_COLUMNS,
 };
 
 static const int narrowest[N_COLUMNS] = {
-        [TENANT] = TENANT_MIN, [DEVICE] = DEVICE_WIDTH, [BAR] = BAR_MIN, [GRANTED] = PERCENT,
-        [SHARE] = PERCENT,     [MEMORY] = 11,           [REFUSED] = 7,   [WAITS] = 4,
+        [TENANT] = TENANT_MIN, [DEVICE] = DEVICE_WIDTH, [BAR] = BAR_MIN, [GRANTED] = PERCENT, [SHARE] = PERCENT,
+        [MEMORY] = 11,         [REFUSED] = 7,           [WAITS] = 4,     [ENGINES] = 18,
 };
 
 /* Where the columns begin, and how wide they are; width 0: left out. */
@@ -58,13 +59,14 @@ static void widen(struct columns *columns, enum column column, int more, int mos
 
 /* Whole columns go where there is no room, the least needed first. Spare room goes to the bar, the last minute and the
  * name, in this order of need. */
-static struct columns columns_of(int width)
+static struct columns columns_of(int width, bool has_engines)
 {
-        static const enum column dispensable[] = { WAITS, REFUSED, DEVICE, SHARE, BAR };
+        static const enum column dispensable[] = { ENGINES, WAITS, REFUSED, DEVICE, SHARE, BAR };
         struct columns columns;
         int more, column = 0;
 
         memcpy(columns.width, narrowest, sizeof(columns.width));
+        columns.width[ENGINES] = has_engines ? columns.width[ENGINES] : 0;
         for (size_t i = 0; i < ARRAY_SIZE(dispensable) && width_of(&columns) > width; i++)
                 columns.width[dispensable[i]] = 0;
         more = width - width_of(&columns) - GAP;
@@ -156,6 +158,44 @@ static void draw_device(const struct overview_device *device, struct frame *fram
         frame_text(frame, row, column + bar + GAP, frame->n_columns, STYLE_PLAIN, text);
 }
 
+static void append(char *text, size_t size, size_t most, const char *part)
+{
+        size_t n = strlen(text), gap = n ? 3 : 0, more = strlen(part);
+
+        if (!more || n + gap + more > most || n + gap + more >= size)
+                return;
+        memset(text + n, ' ', gap);
+        memcpy(text + n + gap, part, more + 1);
+}
+
+/* Below it, what is known of its health and of others; parts that do not fit are left out, the last ones first. */
+static bool has_more(const struct overview_device *device)
+{
+        return device->temperature > 0 || device->watts > 0 || device->clock > 0 || device->n_others;
+}
+
+static void draw_more(const struct overview_device *device, struct frame *frame, int row)
+{
+        size_t most = frame->n_columns > 3 ? (size_t)frame->n_columns - 3 : 0;
+        char text[256] = "", part[96] = "", others[BYTES_TEXT];
+
+        if (device->n_others)
+                (void)snprintf(part, sizeof(part), "others: %u hold %s", device->n_others,
+                               short_bytes(device->others, others));
+        append(text, sizeof(text), most, part);
+        (void)snprintf(part, sizeof(part), device->temperature > 0 ? "%.0f C" : "", device->temperature);
+        append(text, sizeof(text), most, part);
+        (void)snprintf(part, sizeof(part),
+                       device->watts_limit > 0 ? "%.0f of %.0f W" :
+                       device->watts > 0       ? "%.0f W" :
+                                                 "",
+                       device->watts, device->watts_limit);
+        append(text, sizeof(text), most, part);
+        (void)snprintf(part, sizeof(part), device->clock > 0 ? "%.0f MHz" : "", device->clock / 1e6);
+        append(text, sizeof(text), most, part);
+        frame_text(frame, row, 3, frame->n_columns - 3, STYLE_DIM, text);
+}
+
 static void put_left(struct frame *frame, const struct columns *columns, int y, enum column column, enum style style,
                      const char *text)
 {
@@ -180,6 +220,7 @@ static void draw_heading(const struct columns *columns, struct frame *frame, int
         put_right(frame, columns, row, MEMORY, STYLE_HEADING, "MEMORY");
         put_right(frame, columns, row, REFUSED, STYLE_HEADING, "REFUSED");
         put_left(frame, columns, row, WAITS, STYLE_HEADING, "WAIT");
+        put_left(frame, columns, row, ENGINES, STYLE_HEADING, "ENGINES");
         put_left(frame, columns, row, SPARK, STYLE_HEADING, "LAST MINUTE");
         frame_paint(frame, row, STYLE_HEADING);
 }
@@ -204,25 +245,77 @@ static void draw_row(const struct overview_row *row, const struct columns *colum
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)row->n_refused);
         put_right(frame, columns, y, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
         put_left(frame, columns, y, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
+        put_left(frame, columns, y, ENGINES, STYLE_PLAIN, row->engines);
         frame_spark(frame, y, columns->at[SPARK], columns->width[SPARK], row->minute, OVERVIEW_MINUTE);
+}
+
+/* "  4711 python" and what it holds, below its tenant. */
+static void draw_process(const struct overview_process *process, const struct columns *columns, struct frame *frame,
+                         int y)
+{
+        char text[64], held[BYTES_TEXT];
+
+        (void)snprintf(text, sizeof(text), "  %u %s", process->id, process->command);
+        frame_text(frame, y, 0, columns->at[MEMORY] - GAP, STYLE_DIM, text);
+        put_right(frame, columns, y, MEMORY, STYLE_DIM, short_bytes(process->held, held));
+}
+
+static int processes_of(const struct screen *screen, int row)
+{
+        if (!screen->has_processes || (screen->has_keys && row != screen->chosen))
+                return 0;
+        return (int)screen->overview->rows[row].n_shown;
+}
+
+/* Row `at` of the overview and what belongs to it, from line y to before `end`. Returns the next line. */
+static int draw_tenant(const struct screen *screen, const struct columns *columns, struct frame *frame, int at, int y,
+                       int end)
+{
+        const struct overview_row *row = &screen->overview->rows[at];
+
+        draw_row(row, columns, frame, y++, screen->has_keys && at == screen->chosen);
+        for (int i = 0; i < processes_of(screen, at) && y < end; i++)
+                draw_process(&row->processes[i], columns, frame, y++);
+        return y;
+}
+
+static bool has_engines(const struct overview *overview)
+{
+        for (size_t i = 0; i < overview->n_rows; i++)
+                if (*overview->rows[i].engines)
+                        return true;
+        return false;
+}
+
+/* What it has besides: "copy 12%, borrows 1G, lends 512M, ". */
+static void besides(const struct overview_row *row, char *ret, size_t size)
+{
+        char borrowed[BYTES_TEXT], lent[BYTES_TEXT];
+
+        (void)snprintf(ret, size, "%s%s%s%s%s%s%s%s", row->engines, *row->engines ? ", " : "",
+                       row->borrowed ? "borrows " : "", row->borrowed ? short_bytes(row->borrowed, borrowed) : "",
+                       row->borrowed ? ", " : "", row->lent ? "lends " : "",
+                       row->lent ? short_bytes(row->lent, lent) : "", row->lent ? ", " : "");
 }
 
 /* The details of the chosen row. */
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
         const struct overview_row *row = &screen->overview->rows[screen->chosen];
-        char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT], sms[sizeof(row->sms) + 8] = "",
-                                                                                 job[sizeof(row->job) + 8] = "";
+        char text[600], more[256], cap[WHEN_TEXT], peak[BYTES_TEXT],
+                sms[sizeof(row->sms) + 8] = "", job[sizeof(row->job) + 8] = "";
 
         if (*row->sms)
                 (void)snprintf(sms, sizeof(sms), "SMS %s, ", row->sms);
         if (*row->job)
                 (void)snprintf(job, sizeof(job), "job %s, ", row->job);
+        besides(row, more, sizeof(more));
         (void)snprintf(text, sizeof(text),
-                       "%s: %s, %scap %s, %spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
+                       "%s: %s, %scap %s, %s%spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
                        row->tenant, *row->class ? row->class : "normal", job,
-                       row->cap < 1000 ? permille_format((unsigned int)row->cap, cap) : "none", sms, row->promised / 10,
-                       (double)row->used / 1e9, short_bytes(row->peak, peak), row->n_processes, row->uid, row->command);
+                       row->cap < 1000 ? permille_format((unsigned int)row->cap, cap) : "none", sms, more,
+                       row->promised / 10, (double)row->used / 1e9, short_bytes(row->peak, peak), row->n_processes,
+                       row->uid, row->command);
         frame_text(frame, y, 0, frame->n_columns, STYLE_PLAIN, text);
 }
 
@@ -234,7 +327,8 @@ static void draw_keys(const struct screen *screen, struct frame *frame, int y)
                 frame_text(frame, y, 0, frame->n_columns, STYLE_WARN, screen->prompt);
                 return;
         }
-        (void)snprintf(text, sizeof(text), "q quit   ? help   s sort: %s%s   / filter%s%s   e end   arrows choose",
+        (void)snprintf(text, sizeof(text),
+                       "q quit   ? help   s sort: %s%s   / filter%s%s   e end   arrows choose   p processes",
                        overview_order_name(screen->order), screen->is_reversed ? ", reversed" : "",
                        *screen->overview->filter ? ": " : "", screen->overview->filter);
         frame_text(frame, y, 0, frame->n_columns, STYLE_DIM, text);
@@ -247,6 +341,7 @@ static void draw_help(struct frame *frame, int y, int n_rows)
                 "s, r           sort by another column; reverse",
                 "/              only tenants with this word in name, command or job",
                 "e              end the chosen tenant, after a question",
+                "p              its processes, with what each holds",
                 "arrows, j, k   choose; its details are at the bottom",
                 "?              the tenants again",
                 "",
@@ -261,15 +356,31 @@ static void draw_help(struct frame *frame, int y, int n_rows)
 
 int screen_height(const struct screen *screen)
 {
-        return 3 + (int)screen->overview->n_devices + (int)screen->overview->n_rows + (screen->has_keys ? 2 : 0);
+        const struct overview *overview = screen->overview;
+        int n = 3 + (int)overview->n_devices + (int)overview->n_rows + (screen->has_keys ? 2 : 0);
+
+        for (size_t i = 0; i < overview->n_devices; i++)
+                n += has_more(&overview->devices[i]);
+        for (size_t i = 0; i < overview->n_rows; i++)
+                n += processes_of(screen, (int)i);
+        return n;
 }
 
-/* Devices take at most a third of the screen: tenants matter more. */
-static int devices_shown(const struct screen *screen, const struct frame *frame)
+/* Draws devices from line 1 and returns the next line. They take at most a third of a screen, and without what more is
+ * known of them if that is not enough: tenants matter more. */
+static int draw_devices(const struct screen *screen, struct frame *frame)
 {
-        int n = (int)screen->overview->n_devices, room = frame->n_rows / 3;
+        const struct overview *overview = screen->overview;
+        int n = (int)overview->n_devices, y = 1, room = screen->has_keys ? frame->n_rows / 3 : frame->n_rows, need = n;
 
-        return n < room ? n : room;
+        for (int i = 0; i < n; i++)
+                need += has_more(&overview->devices[i]);
+        for (int i = 0; i < n && y <= room; i++) {
+                draw_device(&overview->devices[i], frame, y++);
+                if (need <= room && has_more(&overview->devices[i]))
+                        draw_more(&overview->devices[i], frame, y++);
+        }
+        return y;
 }
 
 static void keep_in_sight(struct screen *screen, int n_shown)
@@ -289,18 +400,18 @@ static void keep_in_sight(struct screen *screen, int n_shown)
 void screen_draw(struct screen *screen, struct frame *frame)
 {
         const struct overview *overview = screen->overview;
-        struct columns columns = columns_of(frame->n_columns);
-        int n_devices = devices_shown(screen, frame), top = n_devices + 3;
-        int n_shown = frame->n_rows - top - (screen->has_keys ? 2 : 0);
+        struct columns columns = columns_of(frame->n_columns, has_engines(overview));
+        int top = draw_devices(screen, frame) + 2, end = frame->n_rows - (screen->has_keys ? 2 : 0);
+        int n_shown = end - top, more;
 
         draw_title(screen, frame);
-        for (int i = 0; i < n_devices; i++)
-                draw_device(&overview->devices[i], frame, i + 1);
         draw_heading(&columns, frame, top - 1);
         keep_in_sight(screen, n_shown);
-        for (int i = 0; i < n_shown && screen->first + i < (int)overview->n_rows && !screen->is_help; i++)
-                draw_row(&overview->rows[screen->first + i], &columns, frame, top + i,
-                         screen->has_keys && screen->first + i == screen->chosen);
+        more = overview->n_rows && screen->has_keys ? processes_of(screen, screen->chosen) : 0;
+        if (more && n_shown > 1)
+                keep_in_sight(screen, more < n_shown ? n_shown - more : 1); /* with its processes */
+        for (int i = screen->first, y = top; y < end && i < (int)overview->n_rows && !screen->is_help; i++)
+                y = draw_tenant(screen, &columns, frame, i, y, end);
         if (screen->is_help)
                 draw_help(frame, top, n_shown);
         else if (!overview->n_rows)

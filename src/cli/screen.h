@@ -14,6 +14,7 @@ struct screen {
         const char *prompt;         /* a question, instead of the keys; NULL: none */
         bool is_reversed, has_keys; /* keys are named at the bottom */
         bool is_help;               /* instead of the tenants */
+        bool has_processes;         /* below their tenants: with keys those of the chosen one, else all */
         int chosen, first;          /* rows of the overview: the chosen one, the topmost shown */
 };
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 enum {
-        TABLE_COLUMNS = 16,
+        TABLE_COLUMNS = 20,
 };
 
 struct table {

@@ -30,7 +30,7 @@ static const char usage[] =
         "\f"
         "\n"
         "Keys: q quit, ? help, s sort, r reverse, / only tenants with a word, e end the chosen one,\n"
-        "arrows choose. In a narrow terminal whole columns are left out.\n"
+        "p its processes, arrows choose. In a narrow terminal whole columns are left out.\n"
         "\n"
         "In a bar of GPU time, which is 1000 permille long, the first mark is the tenant's share,\n"
         "the second its cap.\n";
@@ -39,7 +39,7 @@ struct top {
         const char *dir;
         nsec period;
         unsigned int n_times; /* 0: without end */
-        bool is_batch, is_once;
+        bool is_batch, is_once, is_json;
 
         struct ask *ask;
         struct overview overview;
@@ -75,7 +75,7 @@ static int top_update(struct top *top, struct err *err)
         if (r == 0)
                 r = ask_get(top->ask, "/v1/devices", &devices, err);
         if (r == 0)
-                r = ask_get(top->ask, "/v1/tenants", &tenants, err);
+                r = ask_get(top->ask, "/v1/tenants?minute=1", &tenants, err);
         if (r == 0 && overview_update(&top->overview, devices, tenants, clock_now()) < 0)
                 r = err_set(err, -ENOMEM, "keeping what the daemon said");
         json_decref(version);
@@ -96,6 +96,31 @@ static int columns_wanted(void)
 
         return text && number_parse(text, &columns) == 0 && columns >= 40 && columns <= 1000 ? (int)columns :
                                                                                                BATCH_COLUMNS;
+}
+
+/* What the daemon says, an object for each update. */
+static int run_json(struct top *top, struct err *err)
+{
+        for (unsigned int i = 0; !top->n_times || i < top->n_times; i++) {
+                json_t *devices = NULL, *tenants = NULL, *both;
+                int r;
+
+                if (i)
+                        (void)poll(NULL, 0, (int)(top->period / NSEC_PER_MSEC));
+                r = ask_get(top->ask, "/v1/devices", &devices, err);
+                if (r == 0)
+                        r = ask_get(top->ask, "/v1/tenants?minute=1", &tenants, err);
+                both = json_pack("{s:o*, s:o*}", "devices", devices, "tenants", tenants);
+                if (r == 0) {
+                        (void)json_dumpf(both, stdout, JSON_COMPACT);
+                        (void)putchar('\n');
+                        r = fflush(stdout) == 0 ? 0 : err_set(err, -errno, "writing");
+                }
+                json_decref(both);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 static int run_batch(struct top *top, struct err *err)
@@ -267,6 +292,8 @@ static bool on_key(struct top *top, int key)
                 ask_for(top, ASKS_FILTER);
         else if (key == 'e')
                 ask_for(top, ASKS_END);
+        else if (key == 'p')
+                top->screen.has_processes = !top->screen.has_processes;
         else
                 on_move_key(top, key);
         overview_sort(&top->overview, top->screen.order, top->screen.is_reversed);
@@ -335,7 +362,7 @@ static int top_run(struct top *top, struct err *err)
         top->screen.has_keys = !top->is_batch;
         r = ask_new(top->dir, &top->ask, err);
         if (r == 0)
-                r = top->is_batch ? run_batch(top, err) : run_screen(top, err);
+                r = top->is_json ? run_json(top, err) : top->is_batch ? run_batch(top, err) : run_screen(top, err);
         top->ask = ask_free(top->ask);
         overview_done(&top->overview);
         frame_done(&top->frame);
@@ -350,6 +377,9 @@ int top_main(int argc, char **argv)
                 { "batch", 'b', flag_is, &top.is_batch, NULL, "as text, without a terminal", NULL },
                 { "number", 'n', flag_count, &top.n_times, "COUNT", "so many times, then the end (with -b)", NULL },
                 { "once", 0, flag_is, &top.is_once, NULL, "is -b -n 1", NULL },
+                { "processes", 'p', flag_is, &top.screen.has_processes, NULL, "with the processes of each tenant",
+                  NULL },
+                { "json", 0, flag_is, &top.is_json, NULL, "the daemon's answers, one object a line (with -n)", NULL },
                 { "dir", 0, flag_text, &top.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
                   NULL },
         };

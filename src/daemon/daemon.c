@@ -244,6 +244,7 @@ static void wake_api(struct daemon *daemon)
 
 static void on_second(struct loop_timer *timer)
 {
+        daemon_remember(timer->context);
         usage_count(timer->context);
         notify("WATCHDOG=1");
 }

@@ -176,6 +176,15 @@ size_t gate_settle(struct gate *gate);
 void gate_stats(struct gate *gate, struct gate_stats *ret);
 bytes gate_held(struct gate *gate, unsigned int device);
 
+/* For display: what each process holds of each granted device, where it holds any, else one row; and what is borrowed,
+ * `id` being the lender in the upper half of the loans' numbers. At most n rows; how many. */
+struct gate_holding {
+        uint32_t id, device;
+        bytes size;
+};
+size_t gate_processes(struct gate *gate, struct gate_holding *ret, size_t n);
+size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n);
+
 /* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. */
 void gate_report_leftover(struct gate *gate, unsigned int device);
 

@@ -25,6 +25,7 @@ enum {
         GATE_PARAMS_MAX = 256 * 1024,  /* bytes of parameters: EINVAL; the largest seen are 229392, of 0xfe0101 */
         GATE_NESTED_MAX = 1024 * 1024, /* bytes behind embedded pointers, the driver's own bound of one: EINVAL */
         GATE_POINTERS_MAX = 8,         /* embedded pointers of a control: EINVAL */
+        GATE_HOLDERS_MAX = 128,        /* processes and lenders that are shown */
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
         GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
 

@@ -133,6 +133,63 @@ bytes gate_held(struct gate *gate, unsigned int device)
         return gate->lease->devices[device].quota.used;
 }
 
+static void held_on(struct gate *gate, unsigned int device, const uint32_t *owners, size_t n, bytes *ret)
+{
+        LOCKED(&gate->ledger_lock);
+
+        ledger_held_by_each(gate->ledger, &gate->lease->devices[device].quota, owners, n, ret);
+}
+
+static size_t rows_of_device(struct gate *gate, unsigned int device, const uint32_t *owners, bool *has_row, size_t n,
+                             struct gate_holding *ret, size_t n_room)
+{
+        bytes held[GATE_HOLDERS_MAX];
+        size_t n_rows = 0;
+
+        held_on(gate, device, owners, n, held);
+        for (size_t i = 0; i < n && n_rows < n_room; i++)
+                if (held[i]) {
+                        ret[n_rows++] = (struct gate_holding){ owners[i], device, held[i] };
+                        has_row[i] = true;
+                }
+        return n_rows;
+}
+
+size_t gate_processes(struct gate *gate, struct gate_holding *ret, size_t n_room)
+{
+        _cleanup_(freep) pid_t *list = NULL;
+        ssize_t n = processes_list(&gate->processes, &list);
+        uint32_t owners[GATE_HOLDERS_MAX];
+        bool has_row[GATE_HOLDERS_MAX] = { false };
+        unsigned int first = LEASE_DEVICES_MAX;
+        size_t n_rows = 0;
+
+        n = n < 0 ? 0 : n > GATE_HOLDERS_MAX ? GATE_HOLDERS_MAX : n;
+        for (ssize_t i = 0; i < n; i++)
+                owners[i] = (uint32_t)list[i];
+        for (unsigned int device = 0; device < gate->lease->n_devices; device++) {
+                if (!gate->lease->devices[device].is_granted)
+                        continue;
+                first = first == LEASE_DEVICES_MAX ? device : first;
+                n_rows += rows_of_device(gate, device, owners, has_row, (size_t)n, ret + n_rows, n_room - n_rows);
+        }
+        for (ssize_t i = 0; i < n && n_rows < n_room && first < LEASE_DEVICES_MAX; i++)
+                if (!has_row[i])
+                        ret[n_rows++] = (struct gate_holding){ owners[i], first, 0 };
+        return n_rows;
+}
+
+size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n_room)
+{
+        struct ledger_borrowed_row rows[GATE_HOLDERS_MAX];
+        LOCKED(&gate->ledger_lock);
+        size_t n = ledger_borrowed_list(gate->ledger, rows, n_room < GATE_HOLDERS_MAX ? n_room : GATE_HOLDERS_MAX);
+
+        for (size_t i = 0; i < n; i++)
+                ret[i] = (struct gate_holding){ rows[i].lender, (uint32_t)rows[i].device, rows[i].size };
+        return n;
+}
+
 void gate_report_leftover(struct gate *gate, unsigned int device)
 {
         char size[BYTES_TEXT];

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Memories. */
 
@@ -63,6 +64,21 @@ bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uin
                         sum += memory->charge.size; /* cannot overflow: quota->used counts it */
         }
         return sum;
+}
+
+void ledger_held_by_each(const struct ledger *ledger, const struct quota *quota, const uint32_t *owners, size_t n,
+                         bytes *ret)
+{
+        memset(ret, 0, n * sizeof(*ret));
+        for (const struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next) {
+                const struct memory *memory = OWNER_OF(at, struct memory, all);
+
+                for (size_t i = 0; i < n && memory->charge.quota == quota; i++)
+                        if (memory->owner == owners[i]) {
+                                ret[i] += memory->charge.size;
+                                break;
+                        }
+        }
 }
 
 /* Holds. */

@@ -205,6 +205,13 @@ bool ledger_returned(struct ledger *ledger, uint64_t *ret);
 /* Memory that is borrowed: of a device; of the lender in the upper half of the loans' numbers. */
 bytes ledger_borrowed(const struct ledger *ledger, int device);
 bool ledger_has_borrowed(const struct ledger *ledger, uint32_t lender);
+/* The same by lender and device, at most n rows. How many. */
+struct ledger_borrowed_row {
+        uint32_t lender;
+        int device;
+        bytes size;
+};
+size_t ledger_borrowed_list(const struct ledger *ledger, struct ledger_borrowed_row *ret, size_t n);
 
 /* Whether the descriptor keeps an object of ours as its index-th. */
 bool ledger_has_export(const struct ledger *ledger, uint64_t descriptor, uint32_t index);
@@ -283,3 +290,6 @@ struct ledger_totals ledger_totals(const struct ledger *ledger);
 /* What one process holds of a quota: its managed ranges, and memories whose first object was of a client of it,
  * whoever holds them now. Walks all memories. */
 bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner);
+/* The same of n processes in one walk. */
+void ledger_held_by_each(const struct ledger *ledger, const struct quota *quota, const uint32_t *owners, size_t n,
+                         bytes *ret);

@@ -153,3 +153,32 @@ bool ledger_has_borrowed(const struct ledger *ledger, uint32_t lender)
                         return true;
         return false;
 }
+
+static struct ledger_borrowed_row *borrowed_row(struct ledger_borrowed_row *rows, size_t *n, size_t n_room,
+                                                uint32_t lender, int device)
+{
+        for (size_t i = 0; i < *n; i++)
+                if (rows[i].lender == lender && rows[i].device == device)
+                        return &rows[i];
+        if (*n == n_room)
+                return NULL;
+        rows[*n] = (struct ledger_borrowed_row){ .lender = lender, .device = device };
+        return &rows[(*n)++];
+}
+
+size_t ledger_borrowed_list(const struct ledger *ledger, struct ledger_borrowed_row *ret, size_t n_room)
+{
+        struct ledger_borrowed_row *row;
+        size_t n = 0;
+
+        for (const struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next) {
+                const struct memory *memory = OWNER_OF(at, struct memory, all);
+
+                if (!memory->loan || memory->device < 0)
+                        continue;
+                row = borrowed_row(ret, &n, n_room, (uint32_t)(memory->loan >> 32), memory->device);
+                if (row)
+                        row->size += memory->borrowed;
+        }
+        return n;
+}

@@ -31,7 +31,7 @@ enum idle_answer {
         IDLE_NOBODY, /* the device did not take it on again: it had been idle */
         IDLE_WORK,   /* it was back without a launch: it had been at work */
         IDLE_UNSURE, /* it was back at once, and launched: either */
-        IDLE_VOID,   /* something else kept it off the device, or might have: nothing is learned */
+        IDLE_VOID,   /* it may not have been there for another reason: nothing is learned */
 };
 
 struct idle {

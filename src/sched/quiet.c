@@ -4,7 +4,7 @@
  * from QUIET after the latest sign of work is quiet, and idle.c says how much of it is forgiven. Nothing is forgiven
  *
  *      Q1  where launches cannot be seen, or a time was not checked;
- *      Q2  while another tenant has work that waits, or is kept off: then the device switches in each pause by itself,
+ *      Q2  while another tenant has work that waits, or is disabled: then the device switches in each pause by itself,
  *          and what the meter says is the truth;
  *      Q3  that was not confirmed by kicks, which ask the device and not the tenant.
  */
@@ -143,7 +143,7 @@ bool quiet_kick(const struct sched *sched, struct sched_entity *tenant, nsec now
         return true;
 }
 
-/* Not at the pace of a tenant that works in steps: kicks would always find it in the same part of one. */
+/* Not in step with a tenant that works in steps: kicks would always find it in the same part of one. */
 nsec quiet_next(const struct sched *sched, nsec now)
 {
         const struct sched_entity *tenant = sched->resident;

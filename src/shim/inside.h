@@ -23,7 +23,8 @@ struct shim {
         struct record_writer *writer; /* of `sublet run --record`; NULL: none */
         bool is_ending;               /* all its processes are being ended */
         struct jobs jobs;
-        bool is_lent; /* it has ended, and what it lent is not back */
+        nsec published_at; /* publish */
+        bool is_lent;      /* it has ended, and what it lent is not back */
 
         atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;
@@ -56,6 +57,11 @@ void talk_run(struct shim *shim);
 
 /* The tenant has ended: sends its account to both. True: the daemon has it. */
 bool talk_ended(struct shim *shim, nsec elapsed);
+
+/* ---- publish.c ---- */
+
+/* The main thread's. What the gate has counted; and processes and loans, at most once a second. */
+void publish(struct shim *shim, const struct gate_stats *stats);
 
 /* ---- shim.c ---- */
 

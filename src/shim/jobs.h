@@ -82,3 +82,4 @@ struct jobs_watched {
 };
 size_t jobs_lenders(struct jobs *jobs, struct jobs_watched *ret, size_t n);
 void jobs_lender_lost(struct jobs *jobs, uint32_t number);
+pid_t jobs_lender_shim(struct jobs *jobs, uint32_t number); /* its process; 0: it is not connected */

@@ -120,6 +120,16 @@ void jobs_lender_lost(struct jobs *jobs, uint32_t number)
                         jobs->lenders[i].is_lost = true;
 }
 
+pid_t jobs_lender_shim(struct jobs *jobs, uint32_t number)
+{
+        LOCKED(&jobs->peers_lock);
+
+        for (size_t i = 0; i < JOBS_PEERS_MAX; i++)
+                if (jobs->lenders[i].fd >= 0 && jobs->lenders[i].number == number)
+                        return (pid_t)strtol(jobs->lenders[i].name + strlen(jobs->prefix), NULL, 10); /* jobs_init */
+        return 0;
+}
+
 static int fd_of(struct jobs *jobs, uint32_t number)
 {
         LOCKED(&jobs->peers_lock);

@@ -133,9 +133,7 @@ static void control_block_refresh(struct shim *shim)
         struct gate_stats stats;
 
         gate_stats(shim->gate, &stats);
-        shim->control->n_processes = (uint32_t)stats.n_processes;
-        shim->control->n_calls = stats.n_calls;
-        shim->control->n_refused = refusals_count(&stats.refusals);
+        publish(shim, &stats);
         on_books(shim);
 }
 

@@ -45,6 +45,10 @@ static_assert(offsetof(struct control_block, quiets) ==
                       offsetof(struct control_block, engines) + LEASE_DEVICES_MAX * RM_N_ENGINES * 32,
               "layout of the control block");
 static_assert(sizeof(struct control_quiet) == 32, "layout of the control block");
+static_assert(offsetof(struct control_block, processes) ==
+                      offsetof(struct control_block, quiets) + 32 * LEASE_DEVICES_MAX,
+              "layout of the control block");
+static_assert(sizeof(struct control_process) == 32 && sizeof(struct control_loan) == 16, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {

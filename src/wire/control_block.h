@@ -32,6 +32,8 @@
 enum {
         CONTROL_BLOCK_VERSION = 3,     /* 1 ends with the channels, 2 with the engines */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
+        CONTROL_BLOCK_PROCESSES = 128,
+        CONTROL_BLOCK_LOANS = 64,
 };
 
 /* A channel of the tenant, on any engine. */
@@ -88,6 +90,22 @@ struct control_quiet {
         _Atomic nsec began_at, until; /* of the latest such stretch: the check before it, and its last check */
 };
 
+/* For display, and each second; rows are read while they change. S: the processes that have the device open, with what
+ * each has taken, whoever holds it now. One that holds nothing has one row. */
+struct control_process {
+        _Atomic int32_t id; /* 0: no row, and none behind it */
+        _Atomic uint32_t device;
+        _Atomic bytes held;
+        _Atomic uint64_t command[2]; /* 16 bytes, as /proc/ID/comm has them; padded with 0 */
+};
+
+/* S: memory of another tenant of the job that this one holds, too; it is the lender that is charged. */
+struct control_loan {
+        _Atomic int32_t lender; /* its shim; 0: no row, and none behind it */
+        _Atomic uint32_t device;
+        _Atomic bytes size;
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -116,6 +134,8 @@ struct control_block {
 
         struct control_engine engines[LEASE_DEVICES_MAX][RM_N_ENGINES]; /* since version 2: control_block_engine */
         struct control_quiet quiets[LEASE_DEVICES_MAX];                 /* since version 3: control_block_quiet */
+        struct control_process processes[CONTROL_BLOCK_PROCESSES];      /* since version 3 */
+        struct control_loan loans[CONTROL_BLOCK_LOANS];                 /* since version 3 */
 };
 
 enum {

@@ -103,6 +103,12 @@ struct tenant *api_tenant_of(struct daemon *daemon, const struct api_request *re
                              struct api_response *ret);
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant);
+/* api_holdings.c: parts of that, for one device. Of loans with `is_lender` those that it gave. */
+json_t *api_holders(const struct tenant *tenant, unsigned int device);
+json_t *api_pid(const struct tenant *tenant); /* of its oldest process, or null */
+json_t *api_loans(const struct daemon *daemon, const struct tenant *tenant, unsigned int device, bool is_lender);
+/* Puts `minute_permille` into each device of a tenant's JSON, the oldest second first. */
+void api_minute_put(const struct tenant *tenant, json_t *body);
 json_t *api_event_json(const struct event *event);
 void api_trace_end(struct daemon *daemon, struct api_response *response);
 void api_change_end(struct daemon *daemon, struct api_response *response, struct tenant *tenant);

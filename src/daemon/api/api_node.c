@@ -85,7 +85,24 @@ static json_t *links_json(const struct gpu_device *info)
         return links;
 }
 
-static json_t *device_json(struct daemon *daemon, struct device *device)
+/* The sum of what tenants have that the caller may not see. */
+static json_t *others_json(const struct daemon *daemon, const struct api_request *request, unsigned int device)
+{
+        bytes held = 0, leased = 0;
+        int n = 0;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!tenant_has(t, device) || api_sees(request, t))
+                        continue;
+                held += tenant_held(t, device);
+                leased += t->lease.devices[device].quota;
+                n++;
+        }
+        return json_pack("{s:i, s:I, s:I}", "tenants", n, "held_bytes", (json_int_t)held, "leased_bytes",
+                         (json_int_t)leased);
+}
+
+static json_t *device_json(struct daemon *daemon, const struct api_request *request, struct device *device)
 {
         const struct sched_device *scheduled = &device->scheduled;
         bytes held = 0;
@@ -95,7 +112,7 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
         return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, "
-                         "s:I, s:o, s:o, s:o}",
+                         "s:I, s:o, s:o, s:o, s:o}",
                          "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
                          device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
                          (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
@@ -109,17 +126,17 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                          "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
                          (json_int_t)device->balance.unexplained, "numa",
                          device->info.numa < 0 ? json_null() : json_integer(device->info.numa), "nvlink",
-                         links_json(&device->info), "health", health_json(daemon, device));
+                         links_json(&device->info), "health", health_json(daemon, device), "others",
+                         others_json(daemon, request, device->index));
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
         json_t *array = json_array();
 
-        (void)request;
         (void)name;
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                (void)json_array_append_new(array, device_json(daemon, &daemon->devices[i]));
+                (void)json_array_append_new(array, device_json(daemon, request, &daemon->devices[i]));
         api_json(ret, API_OK, array);
 }
 

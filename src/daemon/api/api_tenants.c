@@ -25,13 +25,13 @@ static json_t *engines_json(const struct sched_row *row)
         return engines;
 }
 
-static json_t *device_json(const struct tenant *tenant, const struct device *device)
+static json_t *device_json(const struct daemon *daemon, const struct tenant *tenant, const struct device *device)
 {
         const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
         const struct sched_row *row = device_row(device, tenant);
 
         return json_pack(
-                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o}", "index",
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o}", "index",
                 (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota, "held_bytes",
                 (json_int_t)(control ? control->held : 0), "peak_bytes", (json_int_t)(control ? control->peak : 0),
                 "refused", (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
@@ -39,7 +39,9 @@ static json_t *device_json(const struct tenant *tenant, const struct device *dev
                 "granted_permille", row ? (int)row->granted : 0, "promised_permille", row ? (int)row->promised : 0,
                 "waiting", row ? (int)row->is_waiting : 0, "is_off", control ? (int)control->is_disabled : 0,
                 "slice_ns", (json_int_t)(control ? control->slice_set : 0), "instance",
-                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "engines", engines_json(row));
+                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "engines", engines_json(row), "holders",
+                api_holders(tenant, device->index), "borrowed", api_loans(daemon, tenant, device->index, false), "lent",
+                api_loans(daemon, tenant, device->index, true));
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
@@ -50,11 +52,11 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 if (!tenant_has(tenant, i))
                         continue;
                 device_read(&daemon->devices[i]);
-                (void)json_array_append_new(devices, device_json(tenant, &daemon->devices[i]));
+                (void)json_array_append_new(devices, device_json(daemon, tenant, &daemon->devices[i]));
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o}",
+                "s:s?, s:I, s:o, s:o}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -69,7 +71,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 message_container_new(&tenant->lease.container), "devices", devices, "sms",
                 tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job", tenant->lease.job[0] ? tenant->lease.job : NULL,
                 "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0), "labels",
-                labels_new(tenant->lease.labels));
+                labels_new(tenant->lease.labels), "pid", api_pid(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */
@@ -147,13 +149,18 @@ static void append_ended(struct daemon *daemon, const struct api_request *reques
 
 void api_tenants(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
-        const char *all = api_argument(request, "all");
-        json_t *array = json_array();
+        const char *all = api_argument(request, "all"), *minute = api_argument(request, "minute");
+        json_t *array = json_array(), *body;
 
         (void)name;
-        for (struct tenant *t = daemon->tenants.first; t; t = t->next)
-                if (api_sees(request, t))
-                        (void)json_array_append_new(array, api_tenant_json(daemon, t));
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!api_sees(request, t))
+                        continue;
+                body = api_tenant_json(daemon, t);
+                if (minute && strcmp(minute, "0") != 0)
+                        api_minute_put(t, body);
+                (void)json_array_append_new(array, body);
+        }
         if (all && strcmp(all, "0") != 0 && daemon->store)
                 append_ended(daemon, request, array);
         api_json(ret, API_OK, array);

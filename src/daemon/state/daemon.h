@@ -144,6 +144,7 @@ static inline bool daemon_is_master(const struct daemon *daemon, uid_t uid)
 
 /* Refreshes device->scheduled and device->rows from its scheduler, unless they are younger than 5 ms. */
 void device_read(struct device *device);
+void daemon_remember(struct daemon *daemon); /* each second: what tenants have had of it */
 const struct sched_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
 
 /* What the device told of its health lately; NULL: nothing, or its reader has been stuck for three periods. */

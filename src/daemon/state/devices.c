@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "gate/gate.h"
 
+#include <stdlib.h>
+
 void device_read(struct device *device)
 {
         nsec now = clock_now();
@@ -96,6 +98,22 @@ void daemon_divide(struct daemon *daemon)
                                 (void)sched_change(daemon->devices[i].sched, t->lease.id, t->share, t->lease.cap,
                                                    t->lease.class);
                 }
+        }
+}
+
+void daemon_remember(struct daemon *daemon)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                device_read(&daemon->devices[i]);
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!t->minute && !(t->minute = calloc(1, sizeof(*t->minute))))
+                        continue; /* no memory: nothing is remembered */
+                for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                        const struct sched_row *row = tenant_has(t, i) ? device_row(&daemon->devices[i], t) : NULL;
+
+                        t->minute->granted[i][t->minute->n % TENANT_MINUTE] = row ? (uint16_t)row->granted : 0;
+                }
+                t->minute->n++;
         }
 }
 

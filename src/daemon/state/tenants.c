@@ -310,6 +310,7 @@ void tenant_free(struct tenant *tenant)
         control_block_unmap(tenant->control);
         closep(&tenant->segment);
         free(tenant->report);
+        free(tenant->minute);
         free(tenant);
 }
 

@@ -30,6 +30,7 @@ enum tenant_state {
 };
 
 enum {
+        TENANT_MINUTE = 60, /* seconds that are remembered */
         TENANT_EVENTS = 64, /* kinds of events; shim_messages.c limits the rate of each */
 };
 
@@ -38,6 +39,12 @@ struct tenant_counted {
         nsec used;
         uint64_t refused;
         bytes held, peak;
+};
+
+/* What a tenant had of the latest minute, second by second: a ring. */
+struct tenant_minute {
+        uint16_t granted[LEASE_DEVICES_MAX][TENANT_MINUTE]; /* permille */
+        unsigned int n;                                     /* seconds, ever */
 };
 
 struct tenant_event_limit {
@@ -71,7 +78,8 @@ struct tenant {
         uint64_t set_asked, set_done; /* serials of "set" */
         char set_text[200];           /* the shim's answer to set_done; "": done */
         struct tenant_counted counted[LEASE_DEVICES_MAX];
-        nsec counted_at; /* clock_realtime; 0: never */
+        nsec counted_at;              /* clock_realtime; 0: never */
+        struct tenant_minute *minute; /* owned; NULL: nothing yet */
         struct tenant_event_limit events[TENANT_EVENTS];
 };
 

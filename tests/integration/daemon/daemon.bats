@@ -309,6 +309,9 @@ END
         done
         [ "$(of of-4001 uid)" -eq 4001 ]
         [ "$(as_user 4001 "$sublet" ps -q)" = of-4001 ]
+        as_user 4001 "$sublet" ps | grep -qx 'device 0: 1 tenant of other users: 0 B held, 1 GiB leased of 64 GiB'
+        as_user 4001 "$sublet" top --once | grep -q '^   others: 1 hold 0B'
+        [ "$("$sublet" top --json -n 1 | jq -c '.devices[0].others.tenants, (.tenants | length)' | xargs)" = "0 2" ]
         run as_user 4001 "$sublet" set of-4002 mem=2G
         [ "$status" -eq 1 ] && [[ $output == *"another user's"* ]]
         run as_user 4001 "$sublet" run --mem 64G -- true # whose names a message does not have either

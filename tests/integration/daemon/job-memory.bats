@@ -52,6 +52,10 @@ taker() {
         wait_for says taker 'take=CUDA_SUCCESS seen=5eedf00d'
         [ "$(held taker)" -lt 700 ]
         [ "$(held giver)" -gt 900 ]
+        # Both sides are told what the one holds of the other's.
+        wait_for eval '"$sublet" inspect taker | grep -qx "  borrowed   512 MiB of giver"'
+        wait_for eval '"$sublet" inspect giver | grep -qx "  lent       512 MiB to taker"'
+        "$sublet" ps | grep -q '^taker .* / 800 MiB +512 MiB '
 }
 
 @test "a descriptor of a tenant of the same job opens, and is charged to its owner alone" {

@@ -37,6 +37,10 @@ browse() {
         [[ $output == *two*40.0%*50.0%*"/ 4 GiB"* ]]
         [[ $output == *"12 GiB leased of 64 GiB"* ]]
         [[ $output == *TENANT_STARTED* ]]
+        [[ $output == *" of 700 W, "*" MHz"* ]]
+        # Each process below its tenant's command.
+        browse 'new Promise((done) => { const t = setInterval(() => { const d = [...document.querySelectorAll("#tenants .details")].map((e) => e.textContent); if (d.length == 2 && d.every((x) => /^[0-9]+ gpu-load [0-9.]+ MiB$/.test(x))) { clearInterval(t); done("processes"); } }, 100); })' |
+                grep -qx processes
 }
 
 @test "the timeline's shares are those that the tenants were promised" {

@@ -380,6 +380,15 @@ refused_1() {
         run -0 env LC_ALL=C COLUMNS=80 "$sublet" top --once
         [ -z "$(LC_ALL=C grep '[^ -~]' <<< "$output")" ]
         [ "$(awk '{ print length }' <<< "$output" | sort -n | tail -1)" -le 80 ]
+        lines_have '^   [0-9]+ C   [0-9]+ of 700 W   [0-9]+ MHz$'
+        wait_for eval '[ "$(of one pid)" -gt 0 ]'
+        run -0 env LC_ALL=C COLUMNS=60 "$sublet" top --once -p
+        lines_have "^  $(of one pid) gpu-load +[0-9.]+[KMG]\$"
+        [ "$(awk '{ print length }' <<< "$output" | sort -n | tail -1)" -le 60 ]
+        run -0 "$sublet" ps
+        lines_have "^one +$(id -un) +$(of one pid) +0 "
+        # The daemon remembers the minute before top began.
+        wait_for eval '[ "$("$sublet" top --json -n 1 | jq ".tenants[0].devices[0].minute_permille | length")" -gt 2 ]'
 }
 
 # at_terminal ROWS COLUMNS TERM KEYS: top with these keys half a second apart; what it drew is in $output

@@ -69,7 +69,7 @@ static void it_fits_80_by_24(void **state)
                             "t00            0 █│··········  10.0%  10.0%       1G/8G       0      ▁▁▁▁▁▁▁▁▁▁▁\n"
                             "t01            0 ▋│··········   5.0%  10.0%       1G/8G       0 wait ▁▁▁▁▁▁▁▁▁▁▁\n"
                             "t00: normal, cap none, promised 10.0%, 0.0 s of GPU time, peak 0B, 0 processes,\n"
-                            "q quit   ? help   s sort: gpu   / filter   e end   arrows choose\n");
+                            "q quit   ? help   s sort: gpu   / filter   e end   arrows choose   p processes\n");
 }
 
 static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
@@ -82,6 +82,59 @@ static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
         assert_null(strstr(draw(&screen, 8, 80), "SMS"));
         screen.chosen = 1;
         assert_non_null(strstr(draw(&screen, 8, 80), "\nt01: normal, cap none, SMS 25%, promised 10.0%, "));
+}
+
+static void what_a_device_tells_fits_or_is_left_out(void **state)
+{
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview, .has_keys = true };
+
+        (void)state;
+        device.temperature = 54;
+        device.watts = 310;
+        device.watts_limit = 700;
+        device.clock = 1.98e9;
+        device.n_others = 2;
+        device.others = 3 * GIB;
+        assert_non_null(strstr(draw(&screen, 24, 60), "\n   others: 2 hold 3G   54 C   310 of 700 W   1980 MHz\n"));
+        assert_non_null(strstr(draw(&screen, 24, 44), "\n   others: 2 hold 3G   54 C   310 of 700 W\n"));
+        assert_null(strstr(draw(&screen, 5, 60), "54 C")); /* no room for more than the bars */
+        device.temperature = device.watts = device.watts_limit = device.clock = 0;
+        device.n_others = 0;
+}
+
+static void processes_are_below_their_tenant(void **state)
+{
+        struct overview overview = overview_of(3);
+        struct screen screen = { .overview = &overview, .has_keys = true, .has_processes = true, .chosen = 1 };
+        const char *text;
+
+        (void)state;
+        for (size_t i = 0; i < 3; i++) {
+                rows[i].processes[0] = (struct overview_process){ 100 + (unsigned int)i, "python", GIB };
+                rows[i].n_shown = 1;
+        }
+        text = draw(&screen, 24, 60);
+        assert_non_null(strstr(text, "\n  101 python "));
+        assert_null(strstr(text, "100 python"));
+        screen.has_keys = false;
+        text = draw(&screen, screen_height(&screen), 60);
+        assert_non_null(strstr(text, "100 python"));
+        assert_non_null(strstr(text, "102 python"));
+}
+
+static void engines_have_a_column_where_there_is_room(void **state)
+{
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview, .has_keys = true };
+
+        (void)state;
+        assert_null(strstr(draw(&screen, 24, 120), "ENGINES")); /* nobody uses any */
+        (void)snprintf(rows[0].engines, sizeof(rows[0].engines), "copy 12%%");
+        rows[0].borrowed = GIB;
+        assert_non_null(strstr(draw(&screen, 24, 120), " ENGINES "));
+        assert_null(strstr(draw(&screen, 24, 80), " ENGINES "));
+        assert_non_null(strstr(draw(&screen, 24, 80), "\nt00: normal, cap none, copy 12%, borrows 1G, promised"));
 }
 
 static void the_chosen_row_stays_in_sight(void **state)
@@ -198,6 +251,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_part_of_the_multiprocessors_is_said_of_the_chosen),
                 cmocka_unit_test(it_fits_80_by_24),
+                cmocka_unit_test(what_a_device_tells_fits_or_is_left_out),
+                cmocka_unit_test(processes_are_below_their_tenant),
+                cmocka_unit_test(engines_have_a_column_where_there_is_room),
                 cmocka_unit_test(the_chosen_row_stays_in_sight),
                 cmocka_unit_test(every_size_can_be_drawn),
                 cmocka_unit_test(a_wider_terminal_shows_more),

@@ -60,12 +60,29 @@ function sharing(device) {
         return device.mode === 'time' ? `policy ${device.policy}${period}` : `mode ${device.mode}`;
 }
 
+// What the device tells of its health, and the sum of what the asker may not see.
+function healthOf(device) {
+        const health = device.health || {}, others = device.others || {}, parts = [];
+        if (health.temperature_celsius)
+                parts.push(`${number(health.temperature_celsius, 0)} °C`);
+        if (health.power_watts)
+                parts.push(`${number(health.power_watts, 0)}${health.power_limit_watts ? ` of ${number(health.power_limit_watts, 0)}` : ''} W`);
+        if (health.sm_clock_hertz)
+                parts.push(`${number(health.sm_clock_hertz / 1e6, 0)} MHz`);
+        if (others.tenants)
+                parts.push(`${others.tenants} of other users hold ${bytes(others.held_bytes)}`);
+        return parts.join(', ');
+}
+
 function deviceCard(device, rows) {
         const name = element('p', { className: 'device-name' }, element('strong', { textContent: `${device.index}  ${device.name}` }),
                 element('span', { textContent: device.uuid || '' }), element('span', { textContent: device.bus_id || '' }));
         if (device.state === 'lost')
                 name.append(element('span', { className: 'lost', textContent: 'lost: the driver does not reach it' }));
         name.append(element('span', { textContent: sharing(device) }));
+        const told = healthOf(device);
+        if (told)
+                name.append(element('span', { className: 'health', textContent: told }));
         return element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
 }
 
@@ -91,13 +108,22 @@ function memoryCell(row) {
                 element('span', { className: `figure ${full}`, textContent: `${bytes(row.held_bytes)} / ${bytes(row.quota_bytes)}` }));
 }
 
+// Engines besides graphics and compute, loans, and processes: below the command.
+function detailsOf(row) {
+        const engines = Object.entries(row.engines || {}).filter(([, e]) => e.granted_permille || e.is_off)
+                .map(([name, e]) => `${name} ${percent(e.granted_permille)}${e.is_off ? ' (waits)' : ''}`);
+        const loans = (list, word) => (list || []).map((l) => `${word} ${l.tenant} ${bytes(l.bytes)}`);
+        const processes = (row.holders || []).map((p) => `${p.pid} ${p.command} ${bytes(p.held_bytes)}`);
+        return [...engines, ...loans(row.borrowed, 'borrowed of'), ...loans(row.lent, 'lent to'), ...processes].join(', ');
+}
+
 function tenantRow(row) {
         const td = (className, text) => element('td', { className, textContent: text });
         const name = element('th', { scope: 'row' }, element('span', { className: `swatch t${colourOf(row.tenant)}` }), row.tenant);
         return element('tr', {}, name, td('n', row.index), td('', row.class), element('td', {}, timeCell(row)), td('n', percent(row.share_permille)),
                 td('n', row.cap_permille && row.cap_permille < 1000 ? percent(row.cap_permille) : '–'), element('td', {}, memoryCell(row)),
                 td(`n ${row.refused ? 'warn' : ''}`, number(row.refused, 0)), td(row.waiting ? 'warn' : '', row.waiting ? 'waits' : ''),
-                Object.assign(td('command', row.command || ''), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
+                Object.assign(element('td', { className: 'command' }, row.command || '', element('small', { className: 'details', textContent: detailsOf(row) })), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
 }
 
 function rowsOf(tenants) {

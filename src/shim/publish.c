@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a shim publishes for people to see, each second: its processes, and what is borrowed. */
+#include "shim/inside.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void command_read(uint32_t id, uint64_t ret[2])
+{
+        _cleanup_(closep) int fd = -1;
+        char path[32], text[2 * sizeof(*ret) + 1] = "";
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%u/comm", id);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+        if (n > 0)
+                text[n - 1] = '\0'; /* a newline */
+        memcpy(ret, text, 2 * sizeof(*ret));
+}
+
+static void publish_processes(struct shim *shim)
+{
+        struct control_process *to = shim->control->processes;
+        struct gate_holding rows[CONTROL_BLOCK_PROCESSES];
+        size_t n = gate_processes(shim->gate, rows, CONTROL_BLOCK_PROCESSES);
+        uint64_t command[2];
+
+        for (size_t i = 0; i < n; i++) {
+                to[i].device = rows[i].device;
+                to[i].held = rows[i].size;
+                command_read(rows[i].id, command);
+                to[i].command[0] = command[0];
+                to[i].command[1] = command[1];
+                to[i].id = (int32_t)rows[i].id;
+        }
+        if (n < CONTROL_BLOCK_PROCESSES)
+                to[n].id = 0;
+}
+
+static void publish_loans(struct shim *shim)
+{
+        struct control_loan *to = shim->control->loans;
+        struct gate_holding rows[CONTROL_BLOCK_LOANS];
+        size_t n = gate_borrowed(shim->gate, rows, CONTROL_BLOCK_LOANS), n_known = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                pid_t lender = jobs_lender_shim(&shim->jobs, rows[i].id);
+
+                if (!lender)
+                        continue; /* it has hung up: the tenant is about to be ended */
+                to[n_known].device = rows[i].device;
+                to[n_known].size = rows[i].size;
+                to[n_known++].lender = lender;
+        }
+        if (n_known < CONTROL_BLOCK_LOANS)
+                to[n_known].lender = 0;
+}
+
+void publish(struct shim *shim, const struct gate_stats *stats)
+{
+        nsec now = clock_now();
+
+        shim->control->n_processes = (uint32_t)stats->n_processes;
+        shim->control->n_calls = stats->n_calls;
+        shim->control->n_refused = refusals_count(&stats->refusals);
+        if (shim->published_at && now - shim->published_at < NSEC_PER_SEC)
+                return;
+        shim->published_at = now;
+        publish_processes(shim);
+        publish_loans(shim);
+}
