@@ -7,7 +7,7 @@
 #   make demo         two tenants on the real GPU if there is one, else on a simulated one
 #   make test         everything that must hold, quickly   [SAN=address,undefined | SAN=thread]
 #   make test-all     the long tests: lint, sanitizers, fuzzers, kills, a cluster; installs if root
-#   make bench-gate   what supervision costs, native and supervised side by side
+#   make bench-gate   what supervision costs, native and supervised side by side   [BASE=another/build JSON=1 OUT=...]
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
 #   make docs         the documents as HTML, with pictures from the simulator, in build/site
@@ -45,7 +45,7 @@ test-all:
 	@tests/all
 
 bench-gate: all
-	@bench/gate $(BUILD)
+	@$(if $(filter command line environment,$(origin OUT)),OUT=$(OUT)) bench/gate $(if $(JSON),--json) $(BUILD)
 
 bench-time: all
 	@bench/time $(BUILD)

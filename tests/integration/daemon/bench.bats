@@ -77,3 +77,16 @@ row() { jq -r --arg n "$1" --arg f "$2" '.measured[] | select(.name == $n)[$f]' 
         [ "$(cat "$machine/facts")" = kept ] && [ ! -e "$machine/facts.new" ]
         "$sublet" bench --help | grep -q '^  turn_loss: ' # where that line leads
 }
+
+@test "what the gate costs a call, beside the calls of another build: bench/gate has every row, and says what it lacks" {
+        local gate=$BATS_TEST_DIRNAME/../../../bench/gate
+        run -0 --separate-stderr env -u SUBLET_DIR ROUNDS=1 PART=60 OUT="$BATS_TEST_TMPDIR" BASE="$plain" "$gate" --json "$plain"
+        [ "$(jq '.rows | length' <<< "$output")" -ge 40 ]
+        [ "$(jq '[.rows[] | select((.native and .gate and .base and ."base-native" and .gate_to_base > 0) | not)] | length' <<< "$output")" = 0 ]
+        for row in alloc_1 free_8 control_8 map_1 unmap_8 range_1 unrange_8; do
+                [ "$(jq --arg r "$row" '[.rows[] | select(.row == $r) | .part] == ["p50", "p99"]' <<< "$output")" = true ]
+        done
+        [ "$(wc -l < "$BATS_TEST_TMPDIR"/gate-*.jsonl)" -eq 9 ] # what it ran on, and two programs in four ways
+        run -2 env BASE=/none "$gate" "$plain"
+        [[ $output == 'bench/gate: no /none/src/sublet'* ]]
+}
