@@ -176,3 +176,17 @@ int number_parse(const char *text, uint64_t *ret)
         *ret = value;
         return 0;
 }
+
+static bool is_bus_id(const char *text, const char *bus_id)
+{
+        size_t n = strlen(text), whole = strlen(bus_id);
+
+        return (n == strlen("18:00.0") || n == strlen("0000:18:00.0") || n == whole) && n <= whole &&
+               !strcasecmp(text, bus_id + whole - n) && strspn(bus_id, "0:") >= whole - n;
+}
+
+bool device_name_fits(const char *text, const char *uuid, const char *bus_id)
+{
+        return (!strncasecmp(text, "GPU-", 4) && text[4] && !strncasecmp(text, uuid, strlen(text))) ||
+               is_bus_id(text, bus_id);
+}

@@ -38,5 +38,9 @@ bool text_is_like(const char *word, const char *name);
 /* "7.5 GiB", "512 MiB", "0 B": at most one decimal, rounded down. Returns buffer. */
 const char *bytes_format(bytes size, char buffer[static BYTES_TEXT]);
 
+/* Whether `text` names a device: its UUID or the beginning of it, as in CUDA_VISIBLE_DEVICES; its PCI address as
+ * "18:00.0", "0000:18:00.0", or as nvidia-smi writes it and bus_id is, "00000000:18:00.0". */
+bool device_name_fits(const char *text, const char *uuid, const char *bus_id);
+
 /* A decimal or 0x-hexadecimal number, nothing else around it. 0; -EINVAL; -ERANGE. */
 int number_parse(const char *text, uint64_t *ret);

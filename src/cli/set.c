@@ -22,7 +22,8 @@ static const char usage[] =
         "usage: sublet set [OPTION...] TENANT KEY=VALUE...\n"
         "Changes a tenant's lease while it runs.\n"
         "\n"
-        "  mem=SIZE[,DEVICE=SIZE...]   quota of GPU memory: 8G, 512M, 25%; 8G,1=16G for one device\n"
+        "  mem=SIZE[,DEVICE=SIZE...]   quota of GPU memory: 8G, 512M, 25%; 8G,1=16G for one device,\n"
+        "                              by number, UUID or PCI address\n"
         "  share=PERCENT|none          part of GPU time that it is entitled to: 30, 12.5%; none: an equal part\n"
         "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
@@ -43,6 +44,14 @@ static int check_size(const char *text, struct err *err)
         return 0;
 }
 
+/* As far as can be seen without the daemon. */
+static bool is_device(const char *text)
+{
+        uint64_t number;
+
+        return number_parse(text, &number) == 0 || !strncasecmp(text, "GPU-", 4) || strchr(text, ':');
+}
+
 /* "8G" or "8G,1=16G" as an object of devices; key "" is every other device. */
 static int put_mem(json_t *body, const char *value, struct err *err)
 {
@@ -52,15 +61,13 @@ static int put_mem(json_t *body, const char *value, struct err *err)
         int r = copy && devices ? 0 : err_set(err, -ENOMEM, "mem");
 
         while (r == 0 && (item = strsep(&rest, ","))) {
-                uint64_t device;
-
                 size = strchr(item, '=');
-                if (size) {
+                if (size)
                         *size++ = '\0';
-                        if (number_parse(item, &device) < 0)
-                                r = err_say(err, -EINVAL, "mem=%s: '%s' is not a device number", value, item);
-                }
-                if (r == 0)
+                if (size && !is_device(item))
+                        r = err_say(err, -EINVAL, "mem=%s: '%s' is no device: a number, a UUID or a PCI address", value,
+                                    item);
+                else
                         r = check_size(size ? size : item, err);
                 if (r == 0)
                         (void)json_object_set_new(devices, size ? item : "", json_string(size ? size : item));
@@ -121,6 +128,56 @@ static int body_put(json_t *body, const char *word, struct err *err)
                 if (strlen(keys[i].name) == n && !strncmp(keys[i].name, word, n) && word[n] == '=')
                         return keys[i].put(body, word + n + 1, err);
         return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap= and class=", word);
+}
+
+/* The number of a device as text in ret. -EINVAL. */
+static int device_number(const json_t *devices, const char *name, char ret[static 24], struct err *err)
+{
+        const json_t *device;
+        unsigned int n = 0;
+        size_t i;
+
+        json_array_foreach (devices, i, device)
+                if (device_name_fits(name, field_text(device, "uuid"), field_text(device, "bus_id"))) {
+                        (void)snprintf(ret, 24, "%llu", (unsigned long long)field_number(device, "index"));
+                        n++;
+                }
+        if (n > 1)
+                return err_say(err, -EINVAL, "mem=: '%s' is the beginning of %u devices' UUIDs", name, n);
+        if (!n)
+                return err_say(
+                        err, -EINVAL,
+                        "mem=: '%s' is no device here: a number, a UUID or a PCI address, as 'nvidia-smi -L' and "
+                        "'nvidia-smi -q' list them",
+                        name);
+        return 0;
+}
+
+/* Devices that are named otherwise get their numbers. */
+static int number_devices(struct ask *ask, json_t *body, struct err *err)
+{
+        json_t *mem = json_object_get(body, "mem"), *devices = NULL, *size;
+        const char *name;
+        uint64_t number;
+        void *next;
+        int r = 0;
+
+        json_object_foreach_safe (mem, next, name, size) {
+                char index[24];
+
+                if (!*name || number_parse(name, &number) == 0)
+                        continue;
+                if (!devices)
+                        r = ask_get(ask, "/v1/devices", &devices, err);
+                if (r == 0)
+                        r = device_number(devices, name, index, err);
+                if (r < 0)
+                        break;
+                (void)json_object_set(mem, index, size);
+                (void)json_object_del(mem, name);
+        }
+        json_decref(devices);
+        return r;
 }
 
 /* A size for every device becomes one for each of the tenant's devices that was not named. */
@@ -208,8 +265,10 @@ static int change(const char *dir, const char *tenant, json_t *body, bool is_jso
                 return err_say(err, r, "%s: no tenant has such a long name", tenant);
         if ((r = ask_new(dir, &ask, err)) < 0 || (r = ask_get(ask, path, &before, err)) < 0)
                 return r;
-        spread(body, before);
-        r = ask_patch(ask, path, body, &after, err);
+        if ((r = number_devices(ask, body, err)) == 0) {
+                spread(body, before);
+                r = ask_patch(ask, path, body, &after, err);
+        }
         if (r == 0 && is_json)
                 (void)(json_dumpf(after, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
         else if (r == 0)

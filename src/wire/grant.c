@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "lease/capabilities.h"
 
 #include <errno.h>
@@ -16,28 +17,13 @@ enum {
         CHANNELS_MAX = 1536,
 };
 
-/* "18:00.0", "0000:18:00.0", and as nvidia-smi writes it, "00000000:18:00.0". */
-static bool is_bus_id(const char *text, const char *bus_id)
-{
-        size_t n = strlen(text), whole = strlen(bus_id);
-
-        return (n == strlen("18:00.0") || n == strlen("0000:18:00.0") || n == whole) && n <= whole &&
-               !strcasecmp(text, bus_id + whole - n) && strspn(bus_id, "0:") >= whole - n;
-}
-
-/* A UUID, or the beginning of one that no other device has, as in CUDA_VISIBLE_DEVICES. */
-static bool is_uuid(const char *text, const char *uuid)
-{
-        return !strncasecmp(text, "GPU-", 4) && text[4] && !strncasecmp(text, uuid, strlen(text));
-}
-
 /* A device by its UUID or its PCI address. */
 static int device_find(const char *text, const struct lease *lease, unsigned int *ret, struct err *err)
 {
         unsigned int n = 0;
 
         for (unsigned int i = 0; i < lease->n_devices; i++)
-                if (is_uuid(text, lease->devices[i].uuid) || is_bus_id(text, lease->devices[i].bus_id)) {
+                if (device_name_fits(text, lease->devices[i].uuid, lease->devices[i].bus_id)) {
                         *ret = i;
                         n++;
                 }

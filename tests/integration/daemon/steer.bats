@@ -121,6 +121,16 @@ refused_1() {
         [ "$output" = "one: device 0 memory 8 GiB -> 16 GiB, device 0 cap none -> 40%, device 1 memory 4 GiB -> 2 GiB, device 1 cap none -> 40%" ]
         run -0 "$sublet" set one mem=1=3G
         [ "$output" = "one: device 1 memory 2 GiB -> 3 GiB" ]
+        run -0 "$sublet" set one mem=8G,00000000:02:00.0=4G
+        [ "$output" = "one: device 0 memory 16 GiB -> 8 GiB, device 1 memory 3 GiB -> 4 GiB" ]
+        uuid=$(curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/v1/devices | jq -r '.[1].uuid')
+        run -0 "$sublet" set one "mem=$uuid=3G"
+        [ "$output" = "one: device 1 memory 4 GiB -> 3 GiB" ]
+        run "$sublet" set one mem=GPU-=1G
+        refused_1 "'GPU-' is no device here"
+        run "$sublet" set one mem=GPU-7375=1G
+        refused_1 "beginning of 3 devices"
+        run -0 "$sublet" set one mem=0=16G
         run "$sublet" set one mem=2=1G
         refused_1 "device '?2"
         run -0 "$sublet" ps
