@@ -177,22 +177,23 @@ static bool has_more(const struct overview_device *device)
 static void draw_more(const struct overview_device *device, struct frame *frame, int row)
 {
         size_t most = frame->n_columns > 3 ? (size_t)frame->n_columns - 3 : 0;
-        char text[256] = "", part[96] = "", others[BYTES_TEXT];
+        char text[256] = "", others[64] = "", temperature[32] = "", power[64] = "", clock[32] = "", held[BYTES_TEXT];
 
         if (device->n_others)
-                (void)snprintf(part, sizeof(part), "others: %u hold %s", device->n_others,
-                               short_bytes(device->others, others));
-        append(text, sizeof(text), most, part);
-        (void)snprintf(part, sizeof(part), device->temperature > 0 ? "%.0f C" : "", device->temperature);
-        append(text, sizeof(text), most, part);
-        (void)snprintf(part, sizeof(part),
-                       device->watts_limit > 0 ? "%.0f of %.0f W" :
-                       device->watts > 0       ? "%.0f W" :
-                                                 "",
-                       device->watts, device->watts_limit);
-        append(text, sizeof(text), most, part);
-        (void)snprintf(part, sizeof(part), device->clock > 0 ? "%.0f MHz" : "", device->clock / 1e6);
-        append(text, sizeof(text), most, part);
+                (void)snprintf(others, sizeof(others), "others: %u hold %s", device->n_others,
+                               short_bytes(device->others, held));
+        if (device->temperature > 0)
+                (void)snprintf(temperature, sizeof(temperature), "%.0f C", device->temperature);
+        if (device->watts_limit > 0)
+                (void)snprintf(power, sizeof(power), "%.0f of %.0f W", device->watts, device->watts_limit);
+        else if (device->watts > 0)
+                (void)snprintf(power, sizeof(power), "%.0f W", device->watts);
+        if (device->clock > 0)
+                (void)snprintf(clock, sizeof(clock), "%.0f MHz", device->clock / 1e6);
+        append(text, sizeof(text), most, others);
+        append(text, sizeof(text), most, temperature);
+        append(text, sizeof(text), most, power);
+        append(text, sizeof(text), most, clock);
         frame_text(frame, row, 3, frame->n_columns - 3, STYLE_DIM, text);
 }
 

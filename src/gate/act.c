@@ -203,6 +203,14 @@ static bool needs_params(const struct rm_layout *layout, const struct request *r
         return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
 }
 
+static int copy_rights(struct request *request, uint32_t size)
+{
+        uint32_t at = request->call.rights_at;
+        uint64_t from = at == UINT32_MAX ? 0 : rm_get64(request->block, size, at);
+
+        return from ? copy_in(request, request->rights, from, sizeof(request->rights)) : 0;
+}
+
 /* A bound of ours, or of the driver's; nothing of it reaches the driver. */
 static int refuse_form(const struct request *request, enum rm_kind kind, const char *because)
 {
@@ -231,6 +239,8 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         if (request->params_size > GATE_PARAMS_MAX)
                 return refuse_form(request, kind, "its parameters are too large");
         r = copy_in(request, request->params, request->call.params, request->params_size);
+        if (r == 0)
+                r = copy_rights(request, size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);
         return r;
@@ -313,6 +323,7 @@ int serve_request(struct request *request, uint32_t number)
 
         request->outcome = GATE_MADE;
         r = serve_decoded(request, number);
+        request_unlock(request);
         if (request->gate->is_recorded)
                 tell_record(request, r);
         return r;

@@ -243,11 +243,12 @@ static uint32_t commit_dup(struct request *request, struct owner *owner, enum so
 static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_r)
 {
         const struct rm_call *call = &request->call;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                client_locks_take(request->gate, call->client, call->source_client);
         struct ledger_entry *entry;
         enum source source;
-        uint32_t status = prepare_dup(request, owner->is_server || owner->loan.number, &source, &entry);
+        uint32_t status;
+
+        request_lock(request, call->client, call->source_client);
+        status = prepare_dup(request, owner->is_server || owner->loan.number, &source, &entry);
 
         if (status != RM_STATUS_OK)
                 return status;
@@ -265,6 +266,7 @@ int serve_dup(struct request *request)
         int r = 0;
         uint32_t status = make_dup(request, &owner, &r);
 
+        request_unlock(request);
         if (owner.loan.number) /* not used */
                 gate->options.give_back(gate->options.node_context, owner.loan.number);
         return status == RM_STATUS_OK ? reply(request, r) : answer(request, status);

@@ -221,14 +221,13 @@ static int exchange_borrowed(struct request *request, const struct form *form, u
 {
         struct gate *gate = request->gate;
         struct ledger_entry *entries[OBJECTS_MAX];
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
         if (entries_take(gate, entries, n) < 0) {
                 give_back(gate, loans, n);
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         }
-        locks = client_locks_take(gate, request->call.client, request->call.client);
+        request_lock(request, request->call.client, request->call.client);
         r = perform(request);
         if (!request_is_done(request, r))
                 entries_drop(gate, entries, n);
@@ -260,7 +259,6 @@ static int exchange(struct request *request, uint64_t file,
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
         uint32_t n = object_count(request, &form);
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
         if (n > form.objects_max) {
@@ -270,7 +268,7 @@ static int exchange(struct request *request, uint64_t file,
         }
         if (entries_take(gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        locks = client_locks_take(gate, client, file ? file : client);
+        request_lock(request, client, file ? file : client);
         r = perform(request);
         if (!request_is_done(request, r))
                 entries_drop(gate, entries, n);

@@ -133,23 +133,23 @@ static uint32_t prepare_memory(struct request *request, struct charge *ret_charg
 
 /* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then
  * the call is made once more. */
-static int perform_in_order(struct request *request, struct client_lock_pair *locks)
+static int perform_in_order(struct request *request)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         nsec until = clock_now() + LATE_WAIT;
         int r;
 
-        *locks = client_locks_take(gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         r = perform(request);
         if (r < 0 || request_status(request) != RM_STATUS_NO_MEMORY || !has_late(gate))
                 return r;
-        client_locks_drop(locks);
+        request_unlock(request);
         while (has_late(gate) && wait_a_moment(request, until))
                 ;
         memcpy(request->block, request->was_block, call->block_size);
         memcpy(request->params, request->was_params, request->params_size);
-        *locks = client_locks_take(gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         return perform(request);
 }
 
@@ -187,14 +187,13 @@ static bool commit_memory(struct request *request, struct ledger_entry *entry, s
 int serve_memory(struct request *request)
 {
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         uint32_t status = prepare_memory(request, &charge, &entry);
         int r;
 
         if (status != RM_STATUS_OK)
                 return answer(request, status);
-        r = perform_in_order(request, &locks);
+        r = perform_in_order(request);
         if (!request_is_done(request, r)) {
                 entry_drop(request->gate, entry);
                 return reply(request, r); /* the charge returns by itself */
@@ -266,7 +265,6 @@ int serve_fabric(struct request *request)
         const struct rm_call *call = &request->call;
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 }, below;
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         uint32_t status, memory = memory_named(request);
         struct ledger_entry *entry;
         int r;
@@ -274,7 +272,7 @@ int serve_fabric(struct request *request)
         status = prepare_fabric(request, &charge, &entry);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
-        locks = client_locks_take(gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         if (memory && !object_get(gate, call->client, memory, &below)) {
                 entry_drop(gate, entry);
                 return answer(request, RM_STATUS_OBJECT_NOT_FOUND);

@@ -180,7 +180,6 @@ int serve_object(struct request *request)
         const struct rm_call *call = &request->call;
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         uint32_t status;
         bool is_made;
@@ -193,7 +192,7 @@ int serve_object(struct request *request)
         status = pay_object(request, object.device, &charge);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
-        locks = client_locks_take(request->gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         status = pay_reservation(request, &charge);
         if (status == RM_STATUS_OK)
                 status = prepare_object(request, &entry);
@@ -206,7 +205,7 @@ int serve_object(struct request *request)
         else
                 entry_drop(request->gate, entry);
         channel_control_begun(request, is_made ? &object : NULL);
-        client_locks_drop(&locks);
+        request_unlock(request);
         if (is_made)
                 channel_control_placed(request, &object);
         return reply(request, r);
@@ -222,7 +221,6 @@ int serve_hollow(struct request *request)
         const struct rm_call *call = &request->call;
         struct ledger_object object = { call->client, call->parent, 0, EMPTY, -1 };
         int device = object_device(request->gate, call->client, call->parent), r;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         _cleanup_(charge_drop) struct charge charge = { 0 };
         struct ledger_entry *entry;
         uint64_t limit = UINT32_MAX;
@@ -232,7 +230,7 @@ int serve_hollow(struct request *request)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
         if (call->class_or_cmd != REGISTERS)
                 limit = (uint64_t)request->gate->lease->devices[device].quota.size - 1;
-        locks = client_locks_take(request->gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         status = pay_reservation(request, &charge);
         if (status == RM_STATUS_OK && entry_take(request->gate, &entry) < 0)
                 status = RM_STATUS_INSUFFICIENT_RESOURCES;
@@ -254,14 +252,13 @@ int serve_free(struct request *request)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_object object = { .class_number = RM_CLASS_CLIENT };
         int r;
 
         (void)object_get(gate, call->client, call->object, &object);
         if (object.class_number == RM_CLASS_DEVICE || object.class_number == RM_CLASS_CLIENT)
                 gate->host->reader_release(request->worker); /* with all its channels, perhaps */
-        locks = client_locks_take(gate, call->client, call->client);
+        request_lock(request, call->client, call->client);
         if (call->client == call->object) {
                 LOCKED(&gate->ledger_lock);
                 ledger_stamp_client(gate->ledger, call->client);

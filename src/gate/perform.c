@@ -62,6 +62,16 @@ bool request_is_done(const struct request *request, int r)
         return r >= 0 && request_status(request) == RM_STATUS_OK;
 }
 
+void request_lock(struct request *request, uint64_t key1, uint64_t key2)
+{
+        request->locks = client_locks_take(request->gate, key1, key2);
+}
+
+void request_unlock(struct request *request)
+{
+        client_locks_drop(&request->locks);
+}
+
 /* ---- the call ---------------------------------------------------------------------------------------- */
 
 uint32_t request_status(const struct request *request)
@@ -174,18 +184,13 @@ static int call_driver(struct request *request)
 {
         const struct gate_driver *driver = &request->gate->options.driver;
         const struct rm_call *call = &request->call;
-        uint8_t rights[RM_RIGHTS_SIZE] = { 0 };
         uint64_t their_rights = 0;
         int r;
 
         if (call->rights_at != UINT32_MAX)
                 their_rights = rm_get64(request->block, call->block_size, call->rights_at);
-        if (their_rights) {
-                r = tenant_read(request, rights, their_rights, sizeof(rights));
-                if (r < 0)
-                        return r;
-                rm_put64(request->block, call->block_size, call->rights_at, (uintptr_t)rights);
-        }
+        if (their_rights)
+                rm_put64(request->block, call->block_size, call->rights_at, (uintptr_t)request->rights);
         if (call->params_at != UINT32_MAX && call->params)
                 rm_put64(request->block, call->block_size, call->params_at,
                          request->params_size ? (uintptr_t)request->params : 0);
@@ -310,6 +315,7 @@ static bool makes_or_ends(enum rm_kind kind)
 
 int reply(struct request *request, int value)
 {
+        request_unlock(request);
         if (value < 0)
                 return value;
         if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))

@@ -17,6 +17,15 @@ int reply(struct request *request, int value);
 /* Answers with a result in the block, without a driver call. */
 int answer(struct request *request, uint32_t status);
 
+/*
+ * The locks of the clients or spaces that the call is about, so that the ledger's order is the driver's; of one key, if
+ * both are the same. They are dropped before the tenant is answered: its memory may be such that a copy waits for as
+ * long as the tenant likes, and whoever settles the ledger must not wait with it. So no memory of the tenant is touched
+ * while a lock is held.
+ */
+void request_lock(struct request *request, uint64_t key1, uint64_t key2);
+void request_unlock(struct request *request); /* also if there is none */
+
 /* A call of our own on the tenant's descriptor. */
 void perform_free(struct request *request, uint32_t client, uint32_t handle);
 

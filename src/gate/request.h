@@ -4,6 +4,7 @@
 
 #include "gate/inside.h"
 #include "gate/policy/decide.h"
+#include "rm/numbers.h"
 
 #include <linux/seccomp.h>
 
@@ -40,6 +41,8 @@ struct request {
         struct rm_call call;
         struct gate_verdict verdict;
         enum gate_outcome outcome;
+        uint8_t rights[RM_RIGHTS_SIZE]; /* what the block's pointer to rights points at */
+        struct client_lock_pair locks;  /* that its handler has taken: request_lock */
         const struct tenant_fd
                 *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */
 };

@@ -77,7 +77,6 @@ static int make_in_space(struct request *request, uint64_t key, bytes size,
                                         struct tables_taken *tables))
 {
         struct gate *gate = request->gate;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct tables_taken tables = { 0 };
         struct ledger_entry *entry;
         int r;
@@ -90,7 +89,7 @@ static int make_in_space(struct request *request, uint64_t key, bytes size,
                 tables_drop(gate, &tables);
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         }
-        locks = client_locks_take(gate, key, request->space);
+        request_lock(request, key, request->space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
@@ -207,7 +206,6 @@ static void retain(struct request *request, struct ledger_entry *entry)
 int serve_retain(struct request *request)
 {
         struct gate *gate = request->gate;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         int r;
 
@@ -215,7 +213,7 @@ int serve_retain(struct request *request)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
         if (entry_take(gate, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        locks = client_locks_take(gate, block_get(request, OF_SPACE_CLIENT_AT), request->space);
+        request_lock(request, block_get(request, OF_SPACE_CLIENT_AT), request->space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
@@ -230,10 +228,10 @@ int serve_retain(struct request *request)
 int serve_let_go(struct request *request)
 {
         struct gate *gate = request->gate;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                client_locks_take(gate, request->space, request->space);
-        int r = perform(request);
+        int r;
 
+        request_lock(request, request->space, request->space);
+        r = perform(request);
         if (request_is_done(request, r)) {
                 LOCKED(&gate->ledger_lock);
                 ledger_let_go(gate->ledger, request->space, retained_key(request));
@@ -246,10 +244,9 @@ int serve_release(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         uint64_t space = request->space;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
-        locks = client_locks_take(gate, space, space);
+        request_lock(request, space, space);
         r = perform(request);
         if (request_is_done(request, r)) {
                 LOCKED(&gate->ledger_lock);

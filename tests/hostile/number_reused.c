@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process is killed in the middle of a driver call, and its number is free before the driver has answered. Whoever
- * gets that number (kit_stranger.c, which is no tenant) has memory where the call's block was: the answer must not be
- * written there, and the stranger must not be ended with the tenant.
+ * gets that number (kit_bystander.c, which is no tenant) has memory where the call's block was: the answer must not be
+ * written there, and the bystander must not be ended with the tenant.
  *
  *      "ready"                 the driver may be made slow now; then a line on stdin
  *      "free pid=N at=A"       somebody may have the number now; then a line on stdin

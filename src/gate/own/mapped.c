@@ -27,24 +27,31 @@ static bool is_host(struct gate *gate, const struct rm_call *call)
         return ledger_quota_of(gate->ledger, call->client, call->object) == &gate->lease->host;
 }
 
+static void commit_map(const struct request *request, struct ledger_entry *entry, uint64_t file)
+{
+        struct ledger *ledger = request->gate->ledger;
+        const struct rm_call *call = &request->call;
+        LOCKED(&request->gate->ledger_lock);
+
+        if (file == NO_FILE)
+                ledger_retain(ledger, entry, NO_FILE, (uint64_t)call->client << 32 | call->object, call->client,
+                              call->object);
+        else
+                (void)ledger_export(ledger, entry, file, 0, call->client, call->object);
+}
+
 static int perform_map(struct request *request, struct ledger_entry *entry, uint64_t file)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
-        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                client_locks_take(gate, call->client, call->client);
-        int r = perform(request);
+        int r;
 
-        if (!request_is_done(request, r)) {
-                entry_drop(gate, entry);
-                return reply(request, r);
-        }
-        LOCKED(&gate->ledger_lock);
-        if (file == NO_FILE)
-                ledger_retain(gate->ledger, entry, NO_FILE, (uint64_t)call->client << 32 | call->object, call->client,
-                              call->object);
+        request_lock(request, call->client, call->client);
+        r = perform(request);
+        if (request_is_done(request, r))
+                commit_map(request, entry, file);
         else
-                (void)ledger_export(gate->ledger, entry, file, 0, call->client, call->object);
+                entry_drop(gate, entry);
         return reply(request, r);
 }
 

@@ -70,11 +70,11 @@ int serve_map_dma(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                client_locks_take(gate, call->client, call->client);
-        int device = object_device(gate, call->client, call->object), r;
+        int device, r;
         bytes more, need;
 
+        request_lock(request, call->client, call->client);
+        device = object_device(gate, call->client, call->object);
         {
                 LOCKED(&gate->ledger_lock);
                 more = ledger_pool_room(gate->ledger, call->client, call->object,

@@ -56,8 +56,8 @@ is_served() {
 }
 
 @test "whoever gets the number of a process that was killed in a call is neither written to nor ended" {
-        local out=$BATS_TEST_TMPDIR/out stranger=$BATS_TEST_TMPDIR/stranger
-        mkfifo "$out.in" "$stranger.in"
+        local out=$BATS_TEST_TMPDIR/out bystander=$BATS_TEST_TMPDIR/bystander
+        mkfifo "$out.in" "$bystander.in"
         tenant --mem 1G -- "$plain/tests/hostile/attack-number-reused" < "$out.in" > "$out" 3>&- &
         attacker=$!
         exec 7> "$out.in"
@@ -65,22 +65,22 @@ is_served() {
         "$plain/src/sublet" sim --dir "$machine" --fault slow-control=2000000
         echo >&7
         wait_for grep -q '^free' "$out"
-        "$plain/tests/hostile/kit-stranger" "$(value pid "$(cat "$out")")" "$(value at "$(cat "$out")")" \
-                < "$stranger.in" > "$stranger" 3>&- 7>&- &
-        exec 8> "$stranger.in"
-        wait_for grep -q '^stranger\|^cannot' "$stranger"
-        ! grep -q '^cannot' "$stranger" || skip "no program may be given a number here"
-        [ "$(value pid "$(cat "$stranger")")" -eq "$(value pid "$(cat "$out")")" ]
+        "$plain/tests/hostile/kit-bystander" "$(value pid "$(cat "$out")")" "$(value at "$(cat "$out")")" \
+                < "$bystander.in" > "$bystander" 3>&- 7>&- &
+        exec 8> "$bystander.in"
+        wait_for grep -q '^bystander\|^cannot' "$bystander"
+        ! grep -q '^cannot' "$bystander" || skip "no program may be given a number here"
+        [ "$(value pid "$(cat "$bystander")")" -eq "$(value pid "$(cat "$out")")" ]
         echo >&7
         wait_for grep -q '^holding' "$out" # the call of the killed one had been answered before
         exec 7>&-
         wait "$attacker"
         attacker=''
         exec 8>&-
-        wait_for grep -q '^ended' "$stranger"
-        cat "$stranger"
-        grep -q '^changed=0$' "$stranger"
-        grep -q '^ended=by itself$' "$stranger"
+        wait_for grep -q '^ended' "$bystander"
+        cat "$bystander"
+        grep -q '^changed=0$' "$bystander"
+        grep -q '^ended=by itself$' "$bystander"
         books_are_empty
 }
 

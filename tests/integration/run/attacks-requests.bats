@@ -50,3 +50,10 @@ load ../attacks
 @test "blocks whose second page is taken away take the quota and no more" {
         stops block-unmapped
 }
+
+# What would hang does so for 40 s: then the program lets go.
+@test "parameters in memory that never comes delay no other call, and the quota holds" {
+        stops block-silent
+        [ "$(value waiting "$said")" -gt 100 ]
+        [ "$(value slowest_ms "$said")" -lt 30000 ]
+}

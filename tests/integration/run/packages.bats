@@ -62,6 +62,25 @@ list_root() { (cd "$work/root" && find . -xdev \( -type f -o -type l \) ! -path 
         done
 }
 
+@test "the tarball links nothing of the system but libc, and runs a tenant from wherever it is unpacked, for any user" {
+        "$top/tools/package" tar "$work/tar" > /dev/null
+        mkdir "$work/elsewhere"
+        chmod 755 "$work" "$work/elsewhere"
+        tar -C "$work/elsewhere" -xf "$work"/tar/sublet-*.tar.xz
+        mv "$work"/elsewhere/sublet-* "$work/elsewhere/here"
+        here=$work/elsewhere/here
+        find "$here/bin" "$here/lib/sublet" -path '*/bundled' -prune -o -type f \( -path '*/bin/*' -o -name '*.so*' \) -print | while read -r file; do
+                ! ldd "$file" 2> /dev/null | grep -vE "$here|linux-vdso|/ld-linux-|not a dynamic|statically|/lib(c|m|dl|pthread|rt)\.so" || { echo "$file"; exit 1; }
+        done
+        jq -e '[.packages[].name] | index("libseccomp2")' "$here/share/doc/sublet/sublet.spdx.json"
+        # shellcheck disable=SC2016  # for the shell there
+        run -0 setpriv --reuid 4001 --regid 4001 --clear-groups env -i HOME=/nonexistent PATH="$here/bin:/usr/bin:/bin" TMPDIR=/tmp \
+                sublet sim --memory 16G -- sublet run --no-daemon -q --mem 2G -- nvidia-smi
+        echo "$output"
+        [[ $output == *"0MiB / 2048MiB"* ]]
+        ls -l "$work"/tar
+}
+
 @test "the version of the packages is the program's" {
         version=$(sed -n "s/^ *version: '\(.*\)',/\1/p" "$top/meson.build")
         [ "$(dpkg-deb -f "$work"/one/sublet_*.deb Version)" = "$version" ]

@@ -86,6 +86,32 @@ static void another_file_size_magic_or_version_is_refused(void **state)
         control_block_unmap(control);
 }
 
+/* Shims of earlier versions outlive an upgrade of the daemon: their control blocks are shorter. */
+static void control_blocks_of_earlier_versions_are_mapped(void **state)
+{
+        static const size_t sizes[] = { offsetof(struct control_block, engines),
+                                        offsetof(struct control_block, quiets) };
+
+        (void)state;
+        for (uint32_t version = 1; version <= 2; version++) {
+                _cleanup_(closep) int now = -1;
+                _cleanup_(closep) int fd = memfd_create("old", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                struct control_block *control = new_control_block(&now), *mapped;
+                struct control_quiet_seen seen;
+
+                control->version = version;
+                control->size = (uint32_t)sizes[version - 1];
+                assert_int_equal(write(fd, control, sizes[version - 1]), sizes[version - 1]);
+                assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+                assert_int_equal(control_block_map(fd, &mapped), 0);
+                assert_true(!control_block_engine(mapped, 0, 1) == (version == 1));
+                assert_false(control_block_quiet(mapped, 0, &seen));
+                control_block_unmap(mapped);
+                control->version = CONTROL_BLOCK_VERSION; /* of what is mapped here */
+                control_block_unmap(control);
+        }
+}
+
 static void rows_come_and_go(void **state)
 {
         _cleanup_(closep) int fd = -1;
@@ -268,6 +294,7 @@ int main(void)
                 cmocka_unit_test(what_the_shim_wrote_the_daemon_maps),
                 cmocka_unit_test(a_page_cannot_be_shortened_under_the_daemon),
                 cmocka_unit_test(another_file_size_magic_or_version_is_refused),
+                cmocka_unit_test(control_blocks_of_earlier_versions_are_mapped),
                 cmocka_unit_test(rows_come_and_go),
                 cmocka_unit_test(the_latest_stretch_without_a_sign_is_told),
                 cmocka_unit_test(the_same_channel_has_one_row),

@@ -2,9 +2,9 @@
 /*
  * A program that is nobody's tenant, with a number of the caller's choice and a page at an address of its choice.
  *
- *      kit-stranger NUMBER ADDRESS
+ *      kit-bystander NUMBER ADDRESS
  *
- * "stranger pid=N"; after the end of stdin "changed=N", how many bytes of the page are not what they were, and
+ * "bystander pid=N"; after the end of stdin "changed=N", how many bytes of the page are not what they were, and
  * "ended=". Status 3: nobody may choose a number here ("cannot").
  */
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ enum {
         PATTERN = 0x5a,
 };
 
-static int stranger_main(uintptr_t address)
+static int bystander_main(uintptr_t address)
 {
         unsigned char *page = mmap((void *)address, PAGE, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -35,7 +35,7 @@ static int stranger_main(uintptr_t address)
         if (page == MAP_FAILED)
                 return 2;
         memset(page, PATTERN, PAGE);
-        printf("stranger pid=%d\n", (int)getpid());
+        printf("bystander pid=%d\n", (int)getpid());
         (void)fflush(stdout);
         while (read(STDIN_FILENO, &byte, 1) > 0)
                 ;
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
                 return 2;
         child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
         if (child == 0)
-                exit(stranger_main(strtoull(argv[2], NULL, 0)));
+                exit(bystander_main(strtoull(argv[2], NULL, 0)));
         if (child < 0) {
                 printf("cannot=%s\n", strerror(errno));
                 return 3;
