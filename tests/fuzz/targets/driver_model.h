@@ -30,6 +30,11 @@ enum {
         MODEL_INSTANCE = 2,
         CONTROL_EXPORT = 0x3d05,
         CONTROL_IMPORT = 0x3d06,
+        MODEL_SPACE = 0x90f1,
+        MODEL_ENGINE_AT = 12,
+        MODEL_GRAPHICS_LAST = 8,
+        MODEL_OWN_GROUP = 2 * MIB,
+        MODEL_OWN_OTHER = 64 * KIB,
 };
 
 struct model_memory {
@@ -42,9 +47,10 @@ struct model_object {
         bool is_there;
         uint32_t client, handle, parent, class_number;
         struct model_memory *memory; /* NULL: none */
+        bytes own;                   /* what the driver took for it by itself */
 };
 
-/* Of a file: a mapping, an export, or (memory NULL) a range. */
+/* Of a file: a mapping, an export, or a range (memory NULL, but for a managed one, which holds its own). */
 struct model_hold {
         bool is_there, is_range;
         ino_t file;
@@ -157,6 +163,7 @@ static inline bool client_is_there(const struct model *model, uint32_t client)
 static inline void object_drop(struct model *model, struct model_object *object)
 {
         object->is_there = false;
+        model->video -= TAKE(object->own);
         memory_drop(model, TAKE(object->memory));
         for (size_t i = 0; i < MODEL_OBJECTS; i++)
                 if (model->objects[i].is_there && model->objects[i].client == object->client &&
@@ -191,7 +198,7 @@ static inline uint32_t object_put(struct model *model, uint32_t client, uint32_t
                         *handle = 0xcaf00000u + ++model->next_handle;
                 if (memory)
                         memory->n_holders++;
-                model->objects[i] = (struct model_object){ true, client, *handle, parent, class_number, memory };
+                model->objects[i] = (struct model_object){ true, client, *handle, parent, class_number, memory, 0 };
                 return RM_STATUS_OK;
         }
         return RM_STATUS_INSUFFICIENT_RESOURCES;
@@ -257,7 +264,83 @@ static inline struct model_hold *range_find(struct model *model, ino_t file, uin
         return NULL;
 }
 
+/* What the kernel makes of an mmap that was let through: a managed range, if the file is a space with nothing there. */
+static inline void model_mmap(struct model *model, ino_t file, uint64_t base, uint64_t length)
+{
+        struct model_memory *memory;
+        bool is_space = false;
+
+        for (size_t i = 0; i < model->n_files; i++)
+                is_space |= model->files[i].inode == file && model->files[i].is_space;
+        if (!is_space || range_find(model, file, base, length, false))
+                return;
+        memory = memory_new(model, length, false);
+        if (!hold_put(model,
+                      &(struct model_hold){
+                              .is_range = true, .file = file, .base = base, .length = length, .memory = memory })) {
+                memory->n_holders = 1;
+                memory_drop(model, memory);
+        }
+}
+
+/* The managed range at base goes, or its lower half (is_half). */
+static inline void model_munmap(struct model *model, ino_t file, uint64_t base, bool is_half)
+{
+        struct model_hold *hold = range_find(model, file, base, 1, true);
+        uint64_t half;
+
+        if (!hold || !hold->memory || hold->base != base)
+                return;
+        half = hold->length / 8192 * 4096;
+        if (!is_half || !half) {
+                hold->is_there = false;
+                memory_drop(model, TAKE(hold->memory));
+                return;
+        }
+        hold->base += half;
+        hold->length -= half;
+        hold->memory->size -= half;
+        model->video -= half;
+}
+
 /* ---- calls --------------------------------------------------------------------------------------------- */
+
+static inline bool is_on_device(uint32_t class_number)
+{
+        return class_number == RM_CLASS_GROUP || RM_CLASS_IS_CHANNEL(class_number) || class_number == MODEL_SPACE;
+}
+
+static inline bool device_above(struct model *model, uint32_t client, uint32_t handle)
+{
+        struct model_object *object = object_find(model, client, handle);
+
+        while (object && object->class_number != RM_CLASS_DEVICE)
+                object = object_find(model, client, object->parent);
+        return object != NULL;
+}
+
+/* Instance memory and buffers: of a group unless it names a copy engine, of a channel, of an address space. */
+static inline void take_own(struct model *model, struct model_object *object, const uint8_t *params)
+{
+        uint32_t engine = params ? rm_get32(params, 128, MODEL_ENGINE_AT) : 0;
+
+        if (object->class_number == RM_CLASS_GROUP)
+                object->own = engine > MODEL_GRAPHICS_LAST ? 0 : MODEL_OWN_GROUP;
+        else if (is_on_device(object->class_number))
+                object->own = MODEL_OWN_OTHER;
+        model->video += object->own;
+}
+
+/* How many there are, of groups or of channels. */
+static inline size_t model_count(const struct model *model, bool is_group)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < MODEL_OBJECTS; i++)
+                n += model->objects[i].is_there && (is_group ? model->objects[i].class_number == RM_CLASS_GROUP :
+                                                               RM_CLASS_IS_CHANNEL(model->objects[i].class_number));
+        return n;
+}
 
 static inline uint32_t model_alloc(struct model *model, int fd, const struct rm_call *call, uint8_t *block)
 {
@@ -284,10 +367,14 @@ static inline uint32_t model_alloc(struct model *model, int fd, const struct rm_
                 memory = memory_new(model, size, false);
                 memory->n_holders++;
         }
+        if (is_on_device(call->class_or_cmd) && !device_above(model, call->client, call->parent))
+                return RM_STATUS_INVALID_OBJECT_HANDLE;
         status = object_put(model, call->client, call->parent, &handle, call->class_or_cmd, memory);
         memory_drop(model, memory);
-        if (status == RM_STATUS_OK)
-                rm_put32(block, call->block_size, call->object_at, handle);
+        if (status != RM_STATUS_OK)
+                return status;
+        rm_put32(block, call->block_size, call->object_at, handle);
+        take_own(model, object_find(model, call->client, handle), params);
         return status;
 }
 
@@ -378,10 +465,12 @@ static inline uint32_t model_map(struct model *model, ino_t file, const struct r
 {
         struct model_object *object = object_find(model, call->source_client, call->source_object);
         uint64_t last = call->base + call->length - 1, where = rm_get64(block, call->block_size, 24);
+        struct model_hold *range;
 
         if (!object || !object->memory || call->length > object->memory->size)
                 return RM_STATUS_INVALID_ARGUMENT;
-        if (!range_find(model, file, call->base, call->length, true))
+        range = range_find(model, file, call->base, call->length, true);
+        if (!range || range->memory)
                 return MODEL_ADDRESS_BAD;
         if (rm_get64(block, call->block_size, model->layout.uvm_map_external_client_at - 12) != 1)
                 return RM_STATUS_INVALID_ARGUMENT;
@@ -401,9 +490,17 @@ static inline uint32_t model_free_range(struct model *model, ino_t file, const s
 {
         struct model_hold *range = range_find(model, file, call->base, 1, true);
 
-        if (!range || range->base != call->base || (model->layout.uvm_free_size > 16 && call->length != range->length))
+        if (!range || range->memory || range->base != call->base ||
+            (model->layout.uvm_free_size > 16 && call->length != range->length))
                 return MODEL_ADDRESS_BAD;
         holds_drop(model, file, range->base, range->base + range->length - 1, 0, true);
+        return RM_STATUS_OK;
+}
+
+static inline uint32_t model_space(struct model *model, ino_t file)
+{
+        for (size_t i = 0; i < model->n_files; i++)
+                model->files[i].is_space |= model->files[i].inode == file;
         return RM_STATUS_OK;
 }
 
@@ -411,14 +508,19 @@ static inline uint32_t model_uvm(struct model *model, int fd, const struct rm_ca
 {
         ino_t file = model_inode(fd);
         bool has_range = call->length && call->base + call->length - 1 >= call->base;
+        struct model_hold *range;
 
         if (call->kind == RM_UVM_INITIALIZE)
-                return RM_STATUS_OK;
+                return model_space(model, file);
         if (call->kind == RM_UVM_FREE)
                 return model_free_range(model, file, call);
         if (!has_range)
                 return RM_STATUS_INVALID_ARGUMENT;
         switch ((int)call->kind) {
+        case RM_UVM_VALIDATE_RANGE:
+                range = range_find(model, file, call->base, call->length, true);
+                return range && range->base == call->base && range->length == call->length ? RM_STATUS_OK :
+                                                                                             MODEL_ADDRESS_BAD;
         case RM_UVM_CREATE_EXTERNAL:
         case RM_UVM_SEMAPHORE_POOL:
                 if (range_find(model, file, call->base, call->length, false))

@@ -96,6 +96,8 @@ static void check(const struct rm_call *call, const struct gate_verdict *verdict
                 require(verdict->size > 0);
         else if (verdict->action == GATE_HOLLOW)
                 require(verdict->size > 0 && verdict->most == UINT64_MAX);
+        else if (verdict->action == GATE_FABRIC) /* addresses: no memory is charged for them, they are bounded */
+                require(verdict->size == rm_get64(params, size, GATE_FABRIC_SIZE_AT));
         else if (verdict->action != GATE_HOST && verdict->action != GATE_OBJECT)
                 require(verdict->size == 0);
         require(verdict->most >= (verdict->most ? verdict->size : 0));

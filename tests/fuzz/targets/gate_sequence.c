@@ -11,12 +11,16 @@
 #include "gate/act.h"
 #include "gate/books.h"
 #include "gate/inside.h"
+#include "gate/policy/own.h"
+#include "gate/serve.h"
 
 #include "base/cleanup.h"
 #include "driver_model.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 enum step {
         STEP_CLIENT,  /* file */
@@ -39,6 +43,9 @@ enum step {
         STEP_CHANGE,  /* after how many reads, at, what */
         STEP_RAW,     /* file number, bytes */
         STEP_SETTLE,
+        STEP_MANAGED,  /* file base length, settle meanwhile, long ago */
+        STEP_UNMANAGE, /* file base, half */
+        STEP_CHANNEL,  /* client parent handle, engine, group or channel or space */
         N_STEPS,
 };
 
@@ -67,6 +74,7 @@ static struct rig {
         struct worker worker;
         struct process process;
         int files[FILES];
+        bool is_ended; /* the gate has ended the tenant */
         const uint8_t *data;
         size_t size;
         struct {
@@ -177,6 +185,10 @@ static void check(bytes was, bytes was_host)
         const struct quota *video = &rig.lease.devices[0].quota, *memory = &rig.lease.host;
 
         forget_spaces();
+        if (rig.is_ended)
+                return;
+        require(model_count(&rig.model, true) <= rig.lease.groups_max);
+        require(model_count(&rig.model, false) <= rig.lease.channels_max);
         require(rig.model.video <= video->used && rig.model.host <= memory->used);
         require(video->used <= video->size || video->used <= was);
         require(memory->used <= memory->size || memory->used <= was_host);
@@ -450,6 +462,58 @@ static void step_settle(void)
         check(was, was_host);
 }
 
+/* As serve_notification does it: the mapping is the kernel's, and what it came to is looked at in the next call. */
+static void step_managed(void)
+{
+        unsigned int file = uvm_file();
+        struct seccomp_notif notification = { .pid = (__u32)getpid() };
+        bytes was = rig.lease.devices[0].quota.used, was_host = rig.lease.host.used;
+        struct mapping_call made;
+        uint64_t base, length;
+        uint8_t how;
+
+        put_range();
+        base = rm_get64(arena.block, sizeof(arena.block), 0);
+        length = rm_get64(arena.block, sizeof(arena.block), 8);
+        how = next();
+        if (!length || length > GIB || base + length - 1 < base)
+                return;
+        notification.data.args[0] = notification.data.args[5] = base;
+        notification.data.args[1] = length;
+        notification.data.args[2] = PROT_READ | PROT_WRITE;
+        notification.data.args[3] = MAP_SHARED | MAP_FIXED;
+        notification.data.args[4] = (__u64)rig.files[file];
+        if (serve_mmap(&rig.worker, &notification, &rig.process) != GATE_GO_ON)
+                return check(was, was_host);
+        if (how & 1)
+                (void)sweep_all_managed(rig.gate); /* it is on its way */
+        model_mmap(&rig.model, model_inode(rig.files[file]), base, length);
+        if (mappings_end(&rig.gate->mappings, getpid(), &made))
+                mapping_check(rig.gate, &made);
+        if (how & 2) /* long ago: the space may be asked */
+                files_mapped(&rig.gate->files, files_find(&rig.gate->files, rig.files[file]), getpid(), 0);
+        check(was, was_host);
+}
+
+static void step_unmanage(void)
+{
+        unsigned int file = uvm_file();
+
+        put_range();
+        model_munmap(&rig.model, model_inode(rig.files[file]), rm_get64(arena.block, sizeof(arena.block), 0),
+                     next() % 2u);
+}
+
+static void step_channel(void)
+{
+        static const uint32_t kinds[] = { RM_CLASS_GROUP, 0xc86f, MODEL_SPACE };
+        uint32_t client = client_of(), parent = handle_of(), handle = handle_of();
+
+        memset(arena.params, 0, 128);
+        rm_put32(arena.params, PARAMS, MODEL_ENGINE_AT, next());
+        alloc(0, client, parent, handle, kinds[next() % ARRAY_SIZE(kinds)]);
+}
+
 static void step(void)
 {
         switch ((enum step)(next() % N_STEPS)) {
@@ -502,6 +566,12 @@ static void step(void)
                 return step_raw();
         case STEP_SETTLE:
                 return step_settle();
+        case STEP_MANAGED:
+                return step_managed();
+        case STEP_UNMANAGE:
+                return step_unmanage();
+        case STEP_CHANNEL:
+                return step_channel();
         case N_STEPS:
                 break;
         }
@@ -509,17 +579,17 @@ static void step(void)
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
-static void ignore_event(void *context, enum event_kind event, pid_t process, const char *detail)
+static void note_event(void *context, enum event_kind event, pid_t process, const char *detail)
 {
         (void)context;
-        (void)event;
         (void)process;
         (void)detail;
+        rig.is_ended |= event == EVENT_AUDIT_MISMATCH;
 }
 
 static void begin(uint8_t release)
 {
-        struct gate_options options = { .lease = &rig.lease, .event = ignore_event };
+        struct gate_options options = { .lease = &rig.lease, .event = note_event };
 
         memset(&arena, 0, sizeof(arena));
         rig.model = (struct model){ .granule = 64 * KIB };
@@ -530,6 +600,12 @@ static void begin(uint8_t release)
         };
         rig.lease.devices[0].quota.size = QUOTA;
         rig.lease.host.size = QUOTA;
+        rig.lease.devices[0].own.of[OWN_group].is_known = rig.lease.devices[0].own.of[OWN_channel].is_known = true;
+        rig.lease.devices[0].own.of[OWN_address_space].is_known = true;
+        rig.lease.devices[0].own.of[OWN_group].size = MODEL_OWN_GROUP;
+        rig.lease.devices[0].own.of[OWN_channel].size = MODEL_OWN_OTHER;
+        rig.lease.devices[0].own.of[OWN_address_space].size = MODEL_OWN_OTHER;
+        rig.is_ended = false;
         rig.process.id = getpid();
         rig.change.reads = 0;
         options.layout = rig.model.layout;
@@ -557,6 +633,10 @@ static void end(void)
 
                         if (!hold->is_there || !hold->is_range || hold->file != model_inode(rig.files[file]))
                                 continue;
+                        if (hold->memory) {
+                                model_munmap(&rig.model, hold->file, hold->base, false);
+                                continue;
+                        }
                         put64(0, hold->base);
                         put64(8, hold->length);
                         call(file, UVM_FREE);
@@ -590,12 +670,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 rig.worker.params = calloc(1, GATE_PARAMS_MAX);
                 rig.worker.nested = calloc(1, GATE_NESTED_MAX);
                 rig.worker.was = calloc(1, GATE_BLOCK_MAX + GATE_PARAMS_MAX);
+                rig.process.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+                require(rig.process.pidfd >= 0);
                 require(rig.worker.block && rig.worker.params && rig.worker.nested && rig.worker.was);
         }
         rig.data = data;
         rig.size = size;
         begin(next());
-        for (int i = 0; i < STEPS_MAX && rig.size; i++)
+        for (int i = 0; i < STEPS_MAX && rig.size && !rig.is_ended; i++)
                 step();
         end();
         return 0;

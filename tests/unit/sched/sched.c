@@ -384,8 +384,8 @@ static nsec watched_round(struct sched *sched, struct fake_tenant *tenant, int w
         return row_of(sched, tenant->id).used - used;
 }
 
-/* Rounds until they are billed for less than half of their time, or for more than half of their work. Kicks come at random
- * moments, and rounds last longer on a busy machine. */
+/* Rounds until they are billed for less than half of their time, or for more than half of their work. Kicks come at
+ * random moments, and rounds last longer on a busy machine. */
 static bool comes_to(struct sched *sched, struct fake_tenant *tenant, int work_msec, int msec, bool is_less)
 {
         int n = 0; /* in a row: the meter may be read late once */
