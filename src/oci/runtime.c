@@ -39,7 +39,7 @@ static const struct option locals[] = {
 };
 
 /* An option's row, and its value: behind '=', or the next argument, to which *at is moved. */
-static const struct option *option_at(char *const *argv, size_t *at, const struct option *rows, size_t n,
+static const struct option *option_at(const char *const *argv, size_t *at, const struct option *rows, size_t n,
                                       const char **ret_value)
 {
         const char *name = argv[*at] + (argv[*at][1] == '-' ? 2 : 1);
@@ -57,7 +57,7 @@ static const struct option *option_at(char *const *argv, size_t *at, const struc
 }
 
 /* Moves *at to the verb, or to the end. */
-static int read_globals(char *const *argv, size_t *at, struct runtime_call *call, struct err *err)
+static int read_globals(const char *const *argv, size_t *at, struct runtime_call *call, struct err *err)
 {
         const struct option *option;
         const char *value;
@@ -81,7 +81,7 @@ static int read_globals(char *const *argv, size_t *at, struct runtime_call *call
         return 0;
 }
 
-static int read_locals(char *const *argv, size_t at, struct runtime_call *call, struct err *err)
+static int read_locals(const char *const *argv, size_t at, struct runtime_call *call, struct err *err)
 {
         const struct option *option;
         const char *value;
@@ -98,7 +98,7 @@ static int read_locals(char *const *argv, size_t at, struct runtime_call *call, 
         return 0;
 }
 
-int runtime_call_read(char *const *argv, struct runtime_call *ret, struct err *err)
+int runtime_call_read(const char *const *argv, struct runtime_call *ret, struct err *err)
 {
         size_t at = 0;
         int r;

@@ -24,4 +24,4 @@ struct runtime_call {
  * here, so that the verb is not certain; --config, which names another specification than the bundle's; or restore,
  * whose processes would come without the gate's filter.
  */
-int runtime_call_read(char *const *argv, struct runtime_call *ret, struct err *err);
+int runtime_call_read(const char *const *argv, struct runtime_call *ret, struct err *err);

@@ -176,7 +176,7 @@ int oci_runtime_main(int argc, char **argv)
         memcpy(mine, argv, (size_t)ours * sizeof(*mine));
         if (flags_parse_most(ours, mine, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
-        r = runtime_call_read(argv + ours, &call, &err);
+        r = runtime_call_read((const char *const *)argv + ours, &call, &err);
         if (r == 0 && call.is_start)
                 r = prepare(&runtime, &call, &err);
         if (r == 0) {

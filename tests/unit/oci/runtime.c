@@ -11,7 +11,7 @@
 static struct runtime_call call;
 static struct err err;
 
-#define READ(...) runtime_call_read((char *[]){ __VA_ARGS__, NULL }, &call, &err)
+#define READ(...) runtime_call_read((const char *const[]){ __VA_ARGS__, NULL }, &call, &err)
 
 static void docker_creates_a_container(void **state)
 {
