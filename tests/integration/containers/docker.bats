@@ -72,11 +72,14 @@ rents() {
         [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
         wait_for has_tenants 0
 
-        # an annotation of the image's author is its environment; what is put in later is the same tenant's
+        # what is put in later is the same tenant's
         id=$(rents -d -e SUBLET_MEM=2G -e SUBLET_SHARE=25 test /bin/sh -c '/t/gpu-families meminfo; exec sleep 600')
         wait_for eval 'docker logs "$id" 2>&1 | grep -q total_mib=2048'
         [ "$("$sublet" ps --json | jq -r '.[0].container.id')" = "$id" ]
-        run -0 docker exec "$id" /t/gpu-families meminfo
+        # docker exec has the image's environment, so what the simulator needs is the first process's
+        # shellcheck disable=SC2016  # for the inner shell
+        run -0 docker exec "$id" /bin/sh -c 'export $(busybox tr "\0" "\n" < /proc/1/environ | grep -e _SIM= -e ^LD_)
+                exec /t/gpu-families meminfo'
         [ "$(value total_mib "$output")" -eq 2048 ]
         has_tenants 1
         docker rm -f "$id" > /dev/null
