@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP server of extender and webhook, with a thread per connection, because an answer may wait for the API server.
- * server_refresh loads a changed certificate; connections under way keep the old one. Callers may have to show one, too.
+ * server_refresh loads a changed certificate; connections under way keep the old one. Callers may have to show one,
+ * too.
  *
  * Threads: the handler is called on many at once.
  */
