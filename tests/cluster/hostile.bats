@@ -76,7 +76,7 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
                 --resolve extender.sublet.svc:12345:127.0.0.1 -o /dev/null -w '%{http_code}' https://extender.sublet.svc:12345/inspect)" = 200 ]
 }
 
-# patches NODE PATCH: as the device plugin of this node, whose token says so; prints the status and the API server's message
+# patches NODE PATCH: as the device plugin whose token names node $token_of; prints the status and the message
 patches() {
         curl -sk -X PATCH -H 'Authorization: Bearer token-admin' -H 'Content-Type: application/merge-patch+json' \
                 -H 'Impersonate-User: system:serviceaccount:sublet:device-plugin' -H 'Impersonate-Group: system:serviceaccounts' \
