@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address
- * spaces (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
+ * spaces (sweep.c, spaces.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
  */
 #pragma once
 
@@ -23,6 +23,16 @@ bool has_files(struct gate *gate); /* VA spaces or exports */
 /* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked
  * about yet. */
 bool sweep_all_managed(struct gate *gate);
+
+/* spaces.c: whether anything is left in a range of addresses, in any space of the tenant. */
+enum answer {
+        RANGE_GONE,
+        RANGE_THERE,
+        RANGE_LATER, /* a mapping may be on its way: not asked */
+};
+enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length);
+void spaces_clean(struct gate *gate);  /* of ranges of processes that have exited */
+void settle_spaces(struct gate *gate); /* lets go of those that nobody has, and nothing is in */
 
 /* A process has ended; its descriptors were closed before that became visible. True: some of its clients are still
  * there, because others have their descriptors, or the driver is taking them down. */

@@ -366,24 +366,43 @@ bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
         return hold_from(&ledger->managed, space, 0);
 }
 
-/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees
- * all. */
-static bool has_overlap(const struct tree *tree, uint64_t space, uint64_t base, uint64_t length)
+/* The first address from `from` on that no range of the tree has. Ranges of one kind do not overlap in a space, but for
+ * managed ones that were put again: the walk from the start sees all. */
+static uint64_t first_free(const struct tree *tree, uint64_t space, uint64_t from)
 {
         for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {
-                uint64_t from = hold->node.key.low;
+                uint64_t base = hold->node.key.low;
 
-                if (hold->node.key.high != space || (from >= base && from - base >= length))
-                        return false;
-                if (from >= base || base - from < hold->length)
-                        return true;
+                if (hold->node.key.high != space || base > from)
+                        break;
+                if (from - base < hold->length)
+                        from = hold->length < UINT64_MAX - base ? base + hold->length : UINT64_MAX;
         }
-        return false;
+        return from;
 }
 
-bool ledger_space_has(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length)
+static uint64_t first_base(const struct tree *tree, uint64_t space, uint64_t from)
 {
-        return has_overlap(&ledger->ranges, space, base, length) || has_overlap(&ledger->managed, space, base, length);
+        const struct hold *hold = hold_from(tree, space, from);
+
+        return hold ? hold->node.key.low : UINT64_MAX;
+}
+
+bool ledger_gap_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length)
+{
+        uint64_t from, next;
+
+        do {
+                from = *base;
+                *base = first_free(&ledger->managed, space, first_free(&ledger->ranges, space, from));
+        } while (*base != from);
+        if (from >= end)
+                return false;
+        next = first_base(&ledger->ranges, space, from);
+        if (next > first_base(&ledger->managed, space, from))
+                next = first_base(&ledger->managed, space, from);
+        *ret_length = (next < end ? next : end) - from;
+        return true;
 }
 
 /* Exports. */

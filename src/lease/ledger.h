@@ -142,8 +142,8 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 /* As ledger_managed_gone, but only what was put before `before`. True if something is left there. */
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
 
-/* Whether the ledger knows anything of a space, managed or not, in [base, base + length). */
-bool ledger_space_has(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length);
+/* The next addresses of a space in [*base, end) for which the ledger has no range, managed or not. False: none. */
+bool ledger_gap_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length);
 bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space);
 
 /* The range of a space that starts at or after *base, mapped or not: for who frees them all. False: none. */

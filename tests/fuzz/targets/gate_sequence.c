@@ -43,7 +43,7 @@ enum step {
         STEP_CHANGE,  /* after how many reads, at, what */
         STEP_RAW,     /* file number, bytes */
         STEP_SETTLE,
-        STEP_MANAGED,  /* file base length, settle meanwhile, long ago */
+        STEP_MANAGED,  /* file base length, settle meanwhile, long ago, in another file, freed */
         STEP_UNMANAGE, /* file base, half */
         STEP_CHANNEL,  /* client parent handle, engine, group or channel or space */
         N_STEPS,
@@ -164,6 +164,18 @@ static const struct gate_host host = { host_read,       host_write,      host_fd
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 
+/* As the kernel has it: a mapping holds the file. */
+static bool is_mapped(ino_t inode)
+{
+        for (size_t i = 0; i < MODEL_HOLDS; i++) {
+                const struct model_hold *hold = &rig.model.holds[i];
+
+                if (hold->is_there && hold->is_range && hold->memory && hold->file == inode)
+                        return true;
+        }
+        return false;
+}
+
 /* What a space held whose last open file was the gate's own has gone with it. */
 static void forget_spaces(void)
 {
@@ -175,7 +187,7 @@ static void forget_spaces(void)
                         is_open |= model_inode(rig.files[k]) == inode;
                 for (size_t k = 0; k < rig.gate->files.n; k++)
                         is_open |= model_inode(rig.gate->files.items[k].fd) == inode;
-                if (!is_open)
+                if (!is_open && !is_mapped(inode))
                         file_end(&rig.model, inode);
         }
 }
@@ -487,11 +499,15 @@ static void step_managed(void)
                 return check(was, was_host);
         if (how & 1)
                 (void)sweep_all_managed(rig.gate); /* it is on its way */
+        if (how & 2)                               /* long ago: the space may be asked */
+                files_mapped(&rig.gate->files, files_find(&rig.gate->files, rig.files[file]), getpid(), 0);
+        if (how & 8) /* another thread frees what is there: a pool that the mapping was let through for */
+                call(file, UVM_FREE);
+        if (how & 4) /* the number leads elsewhere by now, perhaps to another space */
+                file = uvm_file();
         model_mmap(&rig.model, model_inode(rig.files[file]), base, length);
         if (mappings_end(&rig.gate->mappings, getpid(), &made))
                 mapping_check(rig.gate, &made);
-        if (how & 2) /* long ago: the space may be asked */
-                files_mapped(&rig.gate->files, files_find(&rig.gate->files, rig.files[file]), getpid(), 0);
         check(was, was_host);
 }
 

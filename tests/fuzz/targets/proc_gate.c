@@ -33,7 +33,7 @@ static int input_open(const char *path, int flags)
 #define open input_open
 #include "gate/state/process.c"
 #include "gate/state/files.c"
-#include "gate/sweep.c"
+#include "gate/books/spaces.c"
 #undef fopen
 #undef open
 

@@ -90,3 +90,14 @@ stops_at_its_quota() {
         echo "$output"
         [[ $status -ne 0 && $output == *'99G is more'* && $output != *'it ran'* ]]
 }
+
+# The simulated machine has no device nodes: here the device is named in NVIDIA's way, by a mount.
+@test "a device without an annotation is refused, and the reason is an event" {
+        run podman_run e --security-opt "seccomp=$work/profile.json" --device sublet.dev/gpu=0 \
+                -v /dev/null:/var/run/nvidia-container-devices/0 -- /t/gpu-families alloc 1
+        echo "$output"
+        [[ $status -ne 0 && $output == *'asks for no lease'* && $output != *total_mib* ]]
+        run -0 "$sublet" events
+        echo "$output"
+        [[ $output == *LEASE_REFUSED*'asks for no lease: annotate it with'* ]]
+}

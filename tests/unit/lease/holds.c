@@ -428,6 +428,32 @@ static void a_pool_is_found_exactly_where_it_is(void **state)
         assert_false(ledger_has_pool(books->ledger, 0, UINT64_MAX, UINT64_MAX));
 }
 
+static void the_gaps_are_what_neither_kind_of_range_has(void **state)
+{
+        struct books *books = *state;
+        uint64_t at = 0x1000, length;
+
+        range(books, 1, 0x2000, 0x1000, true);
+        manage(books, 1, 100, 0x3000, 0, 0x1000); /* touches the pool */
+        manage(books, 1, 100, 0x6000, 0, 0x2000);
+        manage(books, 1, 200, 0x6000, 0, 0x1000); /* put again, shorter */
+        range(books, 2, 0x4000, 0x1000, false);   /* another space's */
+
+        assert_true(ledger_gap_next(books->ledger, 1, &at, 0x9000, &length));
+        assert_true(at == 0x1000 && length == 0x1000);
+        at += length;
+        assert_true(ledger_gap_next(books->ledger, 1, &at, 0x9000, &length));
+        assert_true(at == 0x4000 && length == 0x2000);
+        at += length;
+        assert_true(ledger_gap_next(books->ledger, 1, &at, 0x9000, &length));
+        assert_true(at == 0x8000 && length == 0x1000);
+        at = 0x6800; /* within one, and the end too */
+        assert_false(ledger_gap_next(books->ledger, 1, &at, 0x7000, &length));
+        at = UINT64_MAX - 0xfff;
+        manage(books, 1, 100, at, 0, 0x1000); /* up to the last address */
+        assert_false(ledger_gap_next(books->ledger, 1, &at, UINT64_MAX, &length));
+}
+
 static void totals_count_everything(void **state)
 {
         struct books *books = *state;
@@ -477,6 +503,7 @@ int main(void)
                 books_test(owners_are_visited_each_once),
                 books_test(a_range_takes_the_mappings_inside_along),
                 books_test(a_pool_is_found_exactly_where_it_is),
+                books_test(the_gaps_are_what_neither_kind_of_range_has),
                 books_test(totals_count_everything),
         };
 

@@ -35,15 +35,11 @@
 
 enum {
         CLIENTS_AT_ONCE = 64, /* copied under the lock; the next ones follow */
-        LINE_SIZE = 4352,     /* of /proc/PID/maps: a path and its fields */
 };
 
 /* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 #define RESTS 4 /* times as long as a long sweep took */
-
-/* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
-#define MAPPING_TAKES (5 * NSEC_PER_MSEC)
 
 /* The driver frees what a file held right after the kernel has let the file go. */
 #define CLOSING (10 * NSEC_PER_MSEC)
@@ -106,99 +102,7 @@ bool has_late(struct gate *gate)
                (clock_now() - gate->ended_at < SWEEP_LATE && has_orphans(gate));
 }
 
-struct range {
-        uint64_t base, end;
-};
-
-/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
- * container's own nodes. */
-static bool is_uvm(const char *line)
-{
-        unsigned int major_, minor_;
-        unsigned long inode;
-        struct stat st;
-
-        if (strstr(line, "nvidia-uvm"))
-                return true;
-        return strstr(line, "/dev/") && stat("/dev/nvidia-uvm", &st) == 0 &&
-               sscanf(line, "%*s %*s %*s %x:%x %lu", &major_, &minor_, &inode) == 3 && inode == st.st_ino &&
-               makedev(major_, minor_) == st.st_dev;
-}
-
-/* The ranges of UVM in a process's address space. How many, or -errno. */
-static ssize_t read_ranges(struct files *files, pid_t process, struct range *ranges, size_t n_room)
-{
-        char path[64], line[LINE_SIZE];
-        size_t n = 0;
-        FILE *maps;
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
-        maps = fopen(path, "re");
-        if (!maps)
-                return -errno;
-        while (n < n_room && process_line(maps, line, sizeof(line))) {
-                unsigned long long base, end;
-
-                if ((is_uvm(line) || files_have_range(files, line)) && sscanf(line, "%llx-%llx", &base, &end) == 2)
-                        ranges[n++] = (struct range){ base, end };
-        }
-        (void)fclose(maps);
-        return (ssize_t)n;
-}
-
-/* A process that maps UVM, or whose address space cannot be seen. */
-static bool has_ranges(struct files *files, pid_t process)
-{
-        struct range range;
-        ssize_t n = read_ranges(files, process, &range, 1);
-
-        return n > 0 || (n < 0 && n != -ENOENT && n != -ESRCH);
-}
-
 /* ---- managed ranges ---------------------------------------------------------------------------------- */
-
-enum answer {
-        RANGE_GONE,
-        RANGE_THERE,
-        RANGE_LATER, /* a mapping may be on its way: not asked */
-};
-
-/* The tenant's own calls on the space wait meanwhile. */
-static enum answer space_ask(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
-{
-        struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
-        enum answer answer = RANGE_LATER;
-
-        if (clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
-                answer = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ?
-                                 RANGE_THERE :
-                                 RANGE_GONE;
-        client_locks_drop(&locks);
-        return answer;
-}
-
-/* In any space: which one a descriptor led to when the kernel made the mapping is not what we looked up. */
-static enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length)
-{
-        enum answer answer = RANGE_GONE;
-        struct file space = { 0 };
-
-        while (answer == RANGE_GONE && files_next(&gate->files, space.number, &space)) {
-                answer = space_ask(gate, &space, base, length);
-                files_unuse(&gate->files, space.number);
-        }
-        return answer;
-}
-
-static void spaces_clean(struct gate *gate)
-{
-        struct file space = { 0 };
-
-        while (files_next(&gate->files, space.number, &space)) {
-                uvm_space_clean(&gate->options.driver, space.fd);
-                files_unuse(&gate->files, space.number);
-        }
-}
 
 /* True: one of the owner's ranges is to be asked about again. */
 static bool sweep_owner(struct gate *gate, uint32_t owner)
@@ -275,19 +179,25 @@ bool sweep_all_managed(struct gate *gate)
 
 /* ---- what a mapping was let through for ---------------------------------------------------------------- */
 
-/* A range of UVM where the ledger has none: where it has one UVM has made no other, since ranges do not overlap. */
-static bool is_unannounced(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
+/* UVM has something that the ledger has not. Not only where the ledger has nothing at all: it may have a charge whose
+ * mapping failed, W3, smaller than what lies there now. */
+static bool has_more(struct gate *gate, const struct file *space, uint64_t base, uint64_t end)
 {
         struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
-        bool is_known;
+        bool has_gap = true, is_there = false;
+        uint64_t length = 0;
 
-        {
-                LOCKED(&gate->ledger_lock);
-                is_known = ledger_space_has(gate->ledger, space->number, base, length);
+        while (has_gap && !is_there) {
+                {
+                        LOCKED(&gate->ledger_lock);
+                        has_gap = ledger_gap_next(gate->ledger, space->number, &base, end, &length);
+                }
+                if (has_gap)
+                        is_there = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
+                base += length;
         }
-        is_known = is_known || !uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
         client_locks_drop(&locks);
-        return !is_known;
+        return is_there;
 }
 
 void mapping_check(struct gate *gate, const struct mapping_call *call)
@@ -295,11 +205,10 @@ void mapping_check(struct gate *gate, const struct mapping_call *call)
         struct file space = { 0 };
         bool is_unknown = false;
 
-        if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW)
-                return;
+        if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW || call->base + call->length < call->base)
+                return; /* the last: the kernel makes no such mapping */
         while (!is_unknown && files_next(&gate->files, space.number, &space)) {
-                if (space.number != call->space)
-                        is_unknown = is_unannounced(gate, &space, call->base, call->length);
+                is_unknown = has_more(gate, &space, call->base, call->base + call->length);
                 files_unuse(&gate->files, space.number);
         }
         if (!is_unknown)
@@ -322,43 +231,6 @@ void mappings_check(struct gate *gate)
 bool has_files(struct gate *gate)
 {
         return files_count(&gate->files) || open_files_count(&gate->exports);
-}
-
-/* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in
- * it. */
-static bool space_empty(void *context, const struct file *file)
-{
-        const struct gate_driver *driver;
-        struct gate *gate = context;
-        uint64_t base = 0, length;
-        bool has_range, is_empty = true;
-
-        driver = &gate->options.driver;
-        uvm_space_clean(driver, file->fd);
-        while (is_empty) {
-                {
-                        LOCKED(&gate->ledger_lock);
-                        has_range = ledger_range_next(gate->ledger, file->number, &base, &length);
-                }
-                if (!has_range)
-                        break;
-                is_empty = uvm_space_free(driver, &gate->options.layout, file->fd, base, length);
-                if (base == UINT64_MAX)
-                        break;
-                base++;
-        }
-        LOCKED(&gate->ledger_lock);
-        if (!is_empty || ledger_space_has_managed(gate->ledger, file->number))
-                return false;
-        ledger_space_gone(gate->ledger, file->number);
-        return true;
-}
-
-static void settle_spaces(struct gate *gate)
-{
-        const struct files_release release = { gate, has_ranges, space_empty };
-
-        files_drop_unused(&gate->files, !gate->is_empty, &release);
 }
 
 static void settle_exports(struct gate *gate)

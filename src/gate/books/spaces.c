@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The VA spaces of UVM that the tenant has or had: what the driver says is in them, and when the gate lets go of one.
+ *
+ *      X1  Which space a descriptor led to when the kernel made a mapping is not always the one that was looked up: so
+ *          a range that was charged is sought in every space.
+ *      X2  A space is let go of only when the driver says that it has nothing in it, also nothing that was charged in
+ *          another, and no mapping is on its way that may yet come to it: a charge whose space is not asked any more
+ *          would end.
+ */
+#include "gate/books.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "gate/state/uvm_space.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+enum {
+        LINE_SIZE = 4352, /* of /proc/PID/maps: a path and its fields */
+};
+
+/* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
+#define MAPPING_TAKES (5 * NSEC_PER_MSEC)
+
+struct range {
+        uint64_t base, end;
+};
+
+/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
+ * container's own nodes. */
+static bool is_uvm(const char *line)
+{
+        unsigned int major_, minor_;
+        unsigned long inode;
+        struct stat st;
+
+        if (strstr(line, "nvidia-uvm"))
+                return true;
+        return strstr(line, "/dev/") && stat("/dev/nvidia-uvm", &st) == 0 &&
+               sscanf(line, "%*s %*s %*s %x:%x %lu", &major_, &minor_, &inode) == 3 && inode == st.st_ino &&
+               makedev(major_, minor_) == st.st_dev;
+}
+
+/* The ranges of UVM in a process's address space. How many, or -errno. */
+static ssize_t read_ranges(struct files *files, pid_t process, struct range *ranges, size_t n_room)
+{
+        char path[64], line[LINE_SIZE];
+        size_t n = 0;
+        FILE *maps;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
+        maps = fopen(path, "re");
+        if (!maps)
+                return -errno;
+        while (n < n_room && process_line(maps, line, sizeof(line))) {
+                unsigned long long base, end;
+
+                if ((is_uvm(line) || files_have_range(files, line)) && sscanf(line, "%llx-%llx", &base, &end) == 2)
+                        ranges[n++] = (struct range){ base, end };
+        }
+        (void)fclose(maps);
+        return (ssize_t)n;
+}
+
+/* A process that maps UVM, or whose address space cannot be seen. */
+static bool has_ranges(struct files *files, pid_t process)
+{
+        struct range range;
+        ssize_t n = read_ranges(files, process, &range, 1);
+
+        return n > 0 || (n < 0 && n != -ENOENT && n != -ESRCH);
+}
+
+/* The tenant's own calls on the space wait meanwhile. */
+static enum answer space_ask(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
+{
+        struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
+        enum answer answer = RANGE_LATER;
+
+        if (clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
+                answer = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ?
+                                 RANGE_THERE :
+                                 RANGE_GONE;
+        client_locks_drop(&locks);
+        return answer;
+}
+
+/* In any space: which one a descriptor led to when the kernel made the mapping is not what we looked up. */
+enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length)
+{
+        enum answer answer = RANGE_GONE;
+        struct file space = { 0 };
+
+        while (answer == RANGE_GONE && files_next(&gate->files, space.number, &space)) {
+                answer = space_ask(gate, &space, base, length);
+                files_unuse(&gate->files, space.number);
+        }
+        return answer;
+}
+
+void spaces_clean(struct gate *gate)
+{
+        struct file space = { 0 };
+
+        while (files_next(&gate->files, space.number, &space)) {
+                uvm_space_clean(&gate->options.driver, space.fd);
+                files_unuse(&gate->files, space.number);
+        }
+}
+
+/* What was charged as another's, X1. */
+static bool has_others_range(struct gate *gate, const struct file *file)
+{
+        uint64_t space, base, length;
+        uint32_t owner = 0;
+        bool has_owner;
+
+        for (;;) {
+                size_t i = 0;
+
+                {
+                        LOCKED(&gate->ledger_lock);
+                        has_owner = ledger_managed_owner_next(gate->ledger, &owner);
+                }
+                if (!has_owner)
+                        return false;
+                for (;;) {
+                        {
+                                LOCKED(&gate->ledger_lock);
+                                if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
+                                        break;
+                        }
+                        if (uvm_space_has(&gate->options.driver, &gate->options.layout, file->fd, base, length))
+                                return true;
+                }
+        }
+}
+
+/* One that was charged is made when it is there. Of another nothing can be asked: it is when its thread is back. */
+static bool is_one_on_its_way(struct gate *gate)
+{
+        struct mapping_call call;
+
+        for (size_t i = 0; mappings_at(&gate->mappings, i, &call); i++)
+                if (!call.is_charged || spaces_ask(gate, call.base, call.length) != RANGE_THERE)
+                        return true;
+        return false;
+}
+
+/* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in
+ * it. */
+static bool space_empty(void *context, const struct file *file)
+{
+        const struct gate_driver *driver;
+        struct gate *gate = context;
+        uint64_t base = 0, length;
+        bool has_range, is_empty = true;
+
+        if (is_one_on_its_way(gate))
+                return false;
+        driver = &gate->options.driver;
+        uvm_space_clean(driver, file->fd);
+        while (is_empty) {
+                {
+                        LOCKED(&gate->ledger_lock);
+                        has_range = ledger_range_next(gate->ledger, file->number, &base, &length);
+                }
+                if (!has_range)
+                        break;
+                is_empty = uvm_space_free(driver, &gate->options.layout, file->fd, base, length);
+                if (base == UINT64_MAX)
+                        break;
+                base++;
+        }
+        if (!is_empty || has_others_range(gate, file))
+                return false;
+
+        LOCKED(&gate->ledger_lock);
+        if (ledger_space_has_managed(gate->ledger, file->number))
+                return false;
+        ledger_space_gone(gate->ledger, file->number);
+        return true;
+}
+
+void settle_spaces(struct gate *gate)
+{
+        const struct files_release release = { gate, has_ranges, space_empty };
+
+        files_drop_unused(&gate->files, !gate->is_empty, &release);
+}
