@@ -55,7 +55,7 @@ static const char *refusal_text(unsigned int status)
 {
         switch (status) {
         case 403:
-                return "{\"error\":\"show the certificate that callers have (docs/kubernetes.md, Certificates)\"}\n";
+                return SERVER_UNKNOWN_CALLER;
         case 413:
                 return "{\"error\":\"the body is too large (a scheduler with nodeCacheCapable sends names only)\"}\n";
         case 429:

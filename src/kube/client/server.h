@@ -30,6 +30,10 @@ enum {
 #define SERVER_LIFE                                                                                                    \
         (30 * 86400 * NSEC_PER_SEC) /* of a certificate that it makes, unless said; renewed after two thirds */
 
+/* The body of 403. */
+#define SERVER_UNKNOWN_CALLER                                                                                          \
+        "{\"error\":\"show the certificate that callers have (docs/kubernetes.md, Certificates)\"}\n"
+
 struct server_call {
         const char *method, *path; /* without the query; borrowed */
         const char *body;          /* ends with a NUL that is not counted */

@@ -265,14 +265,21 @@ static bool handle_post(struct extender *e, const struct server_call *call, cons
         return true;
 }
 
+/* What callers without a certificate may ask: it names no pod. */
+static bool is_open(const struct server_call *call, const char *path)
+{
+        return !strcmp(call->method, "GET") && (!strcmp(path, "/healthz") || !strcmp(path, "/readyz") ||
+                                                !strcmp(path, "/metrics") || !strcmp(path, "/version"));
+}
+
 static void extender_handle(void *context, const struct server_call *call, struct server_answer *answer)
 {
         struct extender *e = context;
         bool is_gpushare = !strncmp(call->path, GPUSHARE "/", sizeof(GPUSHARE)), is_answered = false;
         const char *path = call->path + (is_gpushare ? sizeof(GPUSHARE) - 1 : 0);
 
-        if (!call->is_known && !strncmp(path, "/inspect", strlen("/inspect"))) { /* other GETs name no pod */
-                server_say(answer, 403, NULL, "{\"error\":\"show the certificate that callers have\"}\n");
+        if (!call->is_known && !is_open(call, path)) {
+                server_say(answer, 403, NULL, SERVER_UNKNOWN_CALLER);
                 return;
         }
         if (!strcmp(call->method, "GET"))

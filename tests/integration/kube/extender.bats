@@ -336,7 +336,7 @@ status() { tls "$@" | tail -1; }
         within eval '[ "$(status "" /readyz)" = 200 ]' # kubelet shows none
         for path in /healthz /metrics /version; do [ "$(status "" $path)" = 200 ]; done
         for path in /bind /filter /prioritize /preempt /gpushare-scheduler/bind; do [ "$(status "" $path -d "$body")" = 403 ]; done
-        for path in /inspect /inspect/big /gpushare-scheduler/inspect; do [ "$(status "" $path)" = 403 ]; done
+        for path in /inspect /inspect/big /gpushare-scheduler/inspect //inspect /healthz/ /anything; do [ "$(status "" $path)" = 403 ]; done
         head -c 2000000 /dev/zero > "$dir/zeros"
         [ "$(status "" /filter --data-binary "@$dir/zeros")" = 403 ]
         # another authority's; the same authority's for another name, and one of its for servers
