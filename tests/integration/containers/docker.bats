@@ -105,3 +105,25 @@ rents() {
         echo "$output"
         [[ $status -ne 0 && $output == *'no daemon answers in'* && $output != *'it ran'* ]]
 }
+
+@test "deploy/compose: two services of one device, half of its time each" {
+        command -v docker-compose > /dev/null || skip 'no docker-compose here: tools/deps docker'
+        # What the example leaves to its images; there is no network here.
+        cat > "$engine/more.yaml" << END
+x-service: &service
+  network_mode: none
+  volumes: ["$plain/tests/gpu:/t:ro"]
+  command: ["/bin/sh", "-c", "/t/gpu-families meminfo; exec sleep 600"]
+services: {chat: *service, embed: *service}
+END
+        export CHAT_IMAGE=test EMBED_IMAGE=test
+        compose=(docker-compose --ansi never -p pair -f "$BATS_TEST_DIRNAME/../../../deploy/compose/compose.yaml" -f "$engine/more.yaml")
+        "${compose[@]}" up -d < /dev/null 3>&- || { tail -n 5 "$engine/log"; return 1; }
+        wait_for eval '[ "$("${compose[@]}" logs 2> /dev/null | grep -c total_mib=10240)" -eq 2 ]'
+        run -0 "$sublet" ps --json
+        echo "$output"
+        [ "$(jq -c '[.[] | [.devices[0].quota_bytes, .devices[0].share_permille]] | unique' <<< "$output")" = "[[$((10240 * MIB)),500]]" ]
+        has_tenants 2
+        "${compose[@]}" kill < /dev/null 3>&-
+        wait_for has_tenants 0
+}
