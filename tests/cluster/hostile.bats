@@ -68,3 +68,37 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         [ -z "$(word guest total_mib)" ]
         has_tenants 0
 }
+
+@test "the extender answers nobody without the scheduler's certificate" {
+        [ "$(curl -sk -o /dev/null -w '%{http_code}' -d '{}' https://127.0.0.1:12345/bind)" = 403 ]
+        [ "$(curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:12345/inspect)" = 403 ]
+        [ "$(curl -s --cacert "$cluster/extender-certificate/callers.crt" --cert "$cluster/scheduler-certificate/tls.crt" --key "$cluster/scheduler-certificate/tls.key" \
+                --resolve extender.sublet.svc:12345:127.0.0.1 -o /dev/null -w '%{http_code}' https://extender.sublet.svc:12345/inspect)" = 200 ]
+}
+
+# patches NODE PATCH: as the device plugin whose token names node $token_of; prints the status and the message
+patches() {
+        curl -sk -X PATCH -H 'Authorization: Bearer token-admin' -H 'Content-Type: application/merge-patch+json' \
+                -H 'Impersonate-User: system:serviceaccount:sublet:device-plugin' -H 'Impersonate-Group: system:serviceaccounts' \
+                ${token_of:+-H "Impersonate-Extra-authentication.kubernetes.io%2Fnode-name: $token_of"} \
+                "https://$address/api/v1/nodes/$1" -d "$2" | jq -r 'if .kind == "Node" then "200" else "\(.code) \(.message)" end'
+}
+
+@test "a node's device plugin writes one annotation of its own node, and nothing else anywhere" {
+        [ -n "${SUBLET_TODAY:-}" ] || skip "Kubernetes 1.20 has no admission policies"
+        kubectl apply -k "$root/deploy/kubernetes/guard"
+        printf '{apiVersion: v1, kind: Node, metadata: {name: n2}}\n' | kubectl apply -f -
+        devices=$(kubectl get node "$node" -o json | jq -c '{metadata: {annotations: {"sublet.dev/devices": .metadata.annotations["sublet.dev/devices"]}}}')
+        token_of=$node
+        until_ok 60 eval '[[ $(patches n2 "$devices") = *"writes that node only"* ]]'
+        [ "$(patches "$node" "$devices")" = 200 ]
+        for patch in '{"spec":{"unschedulable":true}}' '{"metadata":{"labels":{"a":"b"}}}' '{"metadata":{"annotations":{"a":"b"}}}'; do
+                said=$(patches "$node" "$patch")
+                [[ $said = *'and nothing else'* ]] || { echo "$patch: $said"; return 1; }
+        done
+        token_of=''
+        [[ $(patches "$node" "$devices") = *'writes that node only'* ]]
+        kubectl annotate --overwrite node "$node" somebody=else # everybody else as ever
+        kubectl delete -k "$root/deploy/kubernetes/guard"
+        kubectl delete node n2
+}

@@ -72,6 +72,6 @@ unharmed() {
 
 @test "the extender" {
         part_restart extender KILL
-        until_ok 90 curl -sf http://127.0.0.1:12345/readyz
+        until_ok 90 curl -skf https://127.0.0.1:12345/readyz
         unharmed
 }

@@ -58,20 +58,32 @@ sublet_rights() {
         done
 }
 
+# secret_file FILE SECRET KEY: that of the manifests in FILE, as a pod would have it mounted, in $cluster/SECRET
+secret_file() {
+        sed -n "/name: $2,/,/^data/s/^data: .*[{ ]$3: \\([^,}]*\\).*/\\1/p" "$1" | base64 -d > "$cluster/$2/$3"
+}
+
 # The scheduler's configuration of deploy/, in the version that this one reads, with the extender where it is here.
 sublet_scheduler() {
-        local version=v1beta1
+        local version=v1beta1 name
         ! today || version=v1
+        "$root/deploy/kubernetes/scheduler-certificate" > "$cluster/extender.yaml"
+        mkdir "$cluster"/{extender,scheduler}-certificate
+        for name in tls.crt tls.key callers.crt; do secret_file "$cluster/extender.yaml" extender-certificate $name; done
+        for name in tls.crt tls.key ca.crt; do secret_file "$cluster/extender.yaml" scheduler-certificate $name; done
         sed -e "s#kubescheduler.config.k8s.io/v1#kubescheduler.config.k8s.io/$version#" -e 's#^profiles: \[#&{schedulerName: default-scheduler}, #' \
-                -e 's#http://extender.sublet.svc:12345#http://127.0.0.1:12345#' \
+                -e 's#https://extender.sublet.svc:12345#https://127.0.0.1:12345#' -e "s#/certificate/#$cluster/scheduler-certificate/#" \
                 "$root/deploy/kubernetes/scheduler.yaml" > "$1"
         printf 'clientConnection: {kubeconfig: %s}\nleaderElection: {leaderElect: false}\n' "$cluster/scheduler.kubeconfig" >> "$1"
 }
 
 sublet_extender() {
         part_start extender "$sublet" extender --listen 127.0.0.1:12345 --server "https://$address" \
-                --token-file "$cluster/extender.token" --ca-file "$cluster/certificates/apiserver.crt" --lease sublet/extender
-        until_ok 30 curl -sf http://127.0.0.1:12345/readyz
+                --token-file "$cluster/extender.token" --ca-file "$cluster/certificates/apiserver.crt" --lease sublet/extender \
+                --cert "$cluster/extender-certificate/tls.crt" --key "$cluster/extender-certificate/tls.key" --host extender.sublet.svc \
+                --callers "$cluster/extender-certificate/callers.crt" --caller sublet-scheduler
+        kubectl apply -f "$cluster/extender.yaml" # for the extender as a pod
+        until_ok 30 curl -skf https://127.0.0.1:12345/readyz
 }
 
 # The certificate and the configurations of deploy/; the Service leads to this process.

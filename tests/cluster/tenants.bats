@@ -18,7 +18,7 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
 deep='exec gpu-load -t 600 -k 20000 sync'
 
 @test "the API server takes every manifest of deploy/" {
-        for file in "$root"/deploy/kubernetes/{namespace,access,node,extender,webhook}.yaml "$root"/deploy/kubernetes/examples/*.yaml; do
+        for file in "$root"/deploy/kubernetes/{namespace,access,node,extender,webhook,network}.yaml "$root"/deploy/kubernetes/examples/*.yaml; do
                 if grep -q keda.sh "$file"; then continue; fi # a kind of KEDA, which is not here
                 kubectl apply -n sublet --dry-run=server --validate=true -f "$file" || kubectl apply --dry-run=server -f "$file"
         done

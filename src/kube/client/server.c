@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "kube/client/authority.h"
+#include "kube/client/caller.h"
 #include "net/http/server.h"
 #include "net/socket.h"
 
@@ -32,8 +33,8 @@ struct server {
                 *old;   /* takes no more connections; ends at the next refresh, when those it had are answered */
         int fd, old_fd; /* listening socket; its duplicate of `old` */
         struct certificate {
-                char *cert, *key; /* PEM */
-                struct timespec cert_time, key_time;
+                char *cert, *key, *callers; /* PEM */
+                struct timespec cert_time, key_time, callers_time;
                 nsec renew_at; /* of the epoch; 0: when the files change only */
         } tls;
 };
@@ -53,6 +54,8 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
 static const char *refusal_text(unsigned int status)
 {
         switch (status) {
+        case 403:
+                return SERVER_UNKNOWN_CALLER;
         case 413:
                 return "{\"error\":\"the body is too large (a scheduler with nodeCacheCapable sends names only)\"}\n";
         case 429:
@@ -73,6 +76,19 @@ static size_t count_values(const char *text, size_t size)
         return n;
 }
 
+/* Before the body is read: who is not known makes us hold nothing. */
+static void on_begin(void *context, struct http_server_call *call)
+{
+        const struct server *server = context;
+        const union MHD_ConnectionInfo *info =
+                MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+        if (!server->settings.callers_file)
+                return;
+        if (!info || !caller_is_known(info->tls_session, server->settings.caller))
+                call->refused = 403;
+}
+
 /* Three letters may become a value of a hundred bytes, which must fit as well before the body is parsed. */
 static enum MHD_Result on_call(void *context, struct http_server_call *call, const char *method, const char *path)
 {
@@ -80,14 +96,17 @@ static enum MHD_Result on_call(void *context, struct http_server_call *call, con
         const char *body = call->body.text ? call->body.text : "";
         size_t size = call->body.size;
         struct server_answer answer = { 0 };
+        bool is_known = call->refused != 403;
 
+        if (!is_known && !strcmp(method, "GET"))
+                call->refused = 0;
         if (!call->refused)
                 call->refused = http_server_reserve(call, count_values(body, size) * VALUE + size);
         if (call->refused)
                 server_say(&answer, call->refused, NULL, refusal_text(call->refused));
         else
-                server->settings.handle(server->settings.context, &(struct server_call){ method, path, body, size },
-                                        &answer);
+                server->settings.handle(server->settings.context,
+                                        &(struct server_call){ method, path, body, size, is_known }, &answer);
         return http_response_send(call->connection, http_response(answer.body, answer.size),
                                   answer.status ? answer.status : 200, answer.type);
 }
@@ -121,6 +140,7 @@ static void certificate_free(struct certificate *tls)
 {
         free(tls->cert);
         free(tls->key);
+        free(tls->callers);
 }
 
 static bool is_same(const struct timespec *a, const struct timespec *b)
@@ -138,6 +158,8 @@ static int start_on_duplicate(struct server *server, struct err *err)
                                                { MHD_OPTION_THREAD_STACK_SIZE, STACK, NULL },
                                                { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, cert },
                                                { MHD_OPTION_HTTPS_MEM_KEY, 0, server->tls.key },
+                                               { server->tls.callers ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+                                                 server->tls.callers },
                                                { MHD_OPTION_END, 0, NULL } };
         int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3);
 
@@ -188,7 +210,16 @@ static int load(struct server *server, struct err *err)
                 return 0;
         r = read_pem(server->settings.cert_file, &server->tls.cert, &server->tls.cert_time, err);
         r = r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
+        if (r == 0 && server->settings.callers_file)
+                r = read_pem(server->settings.callers_file, &server->tls.callers, &server->tls.callers_time, err);
         return r < 0 || !server->settings.host ? r : load_leaf(server, err);
+}
+
+static bool is_changed(const char *path, const struct timespec *time)
+{
+        struct stat status;
+
+        return path && stat(path, &status) == 0 && !is_same(&status.st_mtim, time);
 }
 
 static bool is_renewal_due(const struct server *server)
@@ -199,6 +230,7 @@ static bool is_renewal_due(const struct server *server)
             stat(server->settings.key_file, &key) < 0)
                 return false;
         return !is_same(&cert.st_mtim, &server->tls.cert_time) || !is_same(&key.st_mtim, &server->tls.key_time) ||
+               is_changed(server->settings.callers_file, &server->tls.callers_time) ||
                (server->tls.renew_at && clock_realtime() >= server->tls.renew_at);
 }
 
@@ -234,6 +266,7 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
                 .body_most = SERVER_BODY,
                 .call_size = sizeof(struct http_server_call),
                 .context = server,
+                .begin = on_begin,
                 .answer = on_call,
                 .end = on_end,
         };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP server of extender and webhook, with a thread per connection, because an answer may wait for the API server.
- * server_refresh loads a changed certificate; connections under way keep the old one.
+ * server_refresh loads a changed certificate; connections under way keep the old one. Callers may have to show one,
+ * too.
  *
  * Threads: the handler is called on many at once.
  */
@@ -9,6 +10,7 @@
 
 #include "base/clock.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -25,10 +27,18 @@ enum {
         SERVER_ANSWER_SEC = 60, /* for the client to take it */
 };
 
+#define SERVER_LIFE                                                                                                    \
+        (30 * 86400 * NSEC_PER_SEC) /* of a certificate that it makes, unless said; renewed after two thirds */
+
+/* The body of 403. */
+#define SERVER_UNKNOWN_CALLER                                                                                          \
+        "{\"error\":\"show the certificate that callers have (docs/kubernetes.md, Certificates)\"}\n"
+
 struct server_call {
         const char *method, *path; /* without the query; borrowed */
         const char *body;          /* ends with a NUL that is not counted */
         size_t size;
+        bool is_known; /* the caller showed a certificate of `callers_file`, or none is wanted */
 };
 
 struct server_answer {
@@ -43,6 +53,10 @@ struct server_settings {
         const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
         const char *host;                 /* then they are an authority, which makes certificates for it; or NULL */
         nsec life;                        /* of such a certificate */
+        const char *callers_file; /* PEM: authorities of the callers' certificates; without one of them a call other
+                                   * than GET is refused before its body is read, and GET is not is_known. NULL: who
+                                   * calls is not asked */
+        const char *caller;       /* the common name that such a certificate must have; NULL: any */
         size_t bodies; /* limit of all calls together, as text and as values, which net/http/guard.h divides */
         void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
         void *context;

@@ -14,7 +14,6 @@
 #include "base/flags.h"
 #include "kube/extender/bind.h"
 #include "kube/extender/stats.h"
-#include "net/metrics.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -51,7 +50,8 @@ struct extender {
         struct server *server;
         struct api_settings api;
         atomic_bool is_ending;
-        const char *listen, *cert, *key, *policy;
+        const char *listen, *cert, *key, *host, *callers, *caller, *policy;
+        nsec life; /* of a certificate for `host` */
 };
 
 /* ---- the informers' callbacks ------------------------------------------------------------------ */
@@ -184,14 +184,6 @@ static int bind_args(struct extender *e, const json_t *args, struct err *err)
         return bind_pod(&e->binder, &request, err);
 }
 
-/* Anybody who reaches the port may send anything: only what looks like a name reaches the log. */
-static const char *name_for_log(const json_t *args, const char *key)
-{
-        const char *text = json_string_value(json_object_get(args, key));
-
-        return text && *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0' ? text : "?";
-}
-
 /* A failure is an HTTP status for gpushare's callers, and the text of a success for the scheduler. */
 static void answer_bind(struct extender *e, const struct server_call *call, bool is_gpushare,
                         struct server_answer *answer)
@@ -202,8 +194,9 @@ static void answer_bind(struct extender *e, const struct server_call *call, bool
         int r = bind_args(e, args, &err);
 
         if (r < 0)
-                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n", name_for_log(args, "PodNamespace"),
-                              name_for_log(args, "PodName"), err.text);
+                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n",
+                              extender_args_name_for_log(args, "PodNamespace"),
+                              extender_args_name_for_log(args, "PodName"), err.text);
         answer_json(answer, r < 0 && is_gpushare ? 500 : 200, json_pack("{s:s}", "Error", r < 0 ? err.text : ""));
         json_decref(args);
         stats_count(&e->stats, STATS_BIND, clock_now() - began, r < 0);
@@ -221,23 +214,6 @@ static void answer_inspect(struct extender *e, const char *node, struct server_a
         stats_count(&e->stats, STATS_INSPECT, clock_now() - began, 0);
 }
 
-static void write_informers(struct extender *e, FILE *to)
-{
-        struct informer *nodes = &e->nodes, *pods = &e->pods;
-        const struct {
-                const char *name;
-                atomic_uint *of_nodes, *of_pods;
-        } families[] = { { "sublet_extender_lists_total", &nodes->n_lists, &pods->n_lists },
-                         { "sublet_extender_streams_total", &nodes->n_streams, &pods->n_streams },
-                         { "sublet_extender_events_total", &nodes->n_events, &pods->n_events } };
-
-        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-                metrics_head(to, families[i].name, "counter", NULL);
-                metrics_value(to, families[i].name, atomic_load(families[i].of_nodes), "path", nodes->watch.path, NULL);
-                metrics_value(to, families[i].name, atomic_load(families[i].of_pods), "path", pods->watch.path, NULL);
-        }
-}
-
 static void answer_metrics(struct extender *e, struct server_answer *answer)
 {
         FILE *to = open_memstream(&answer->body, &answer->size);
@@ -251,7 +227,7 @@ static void answer_metrics(struct extender *e, struct server_answer *answer)
         lock_take(&e->lock);
         stats_write_cluster(&e->extend, elect_is_holder(&e->elect), is_ready(e), to);
         lock_drop(&e->lock);
-        write_informers(e, to);
+        stats_write_informers(&e->nodes, &e->pods, to);
         (void)fclose(to);
 }
 
@@ -289,12 +265,23 @@ static bool handle_post(struct extender *e, const struct server_call *call, cons
         return true;
 }
 
+/* What callers without a certificate may ask: it names no pod. */
+static bool is_open(const struct server_call *call, const char *path)
+{
+        return !strcmp(call->method, "GET") && (!strcmp(path, "/healthz") || !strcmp(path, "/readyz") ||
+                                                !strcmp(path, "/metrics") || !strcmp(path, "/version"));
+}
+
 static void extender_handle(void *context, const struct server_call *call, struct server_answer *answer)
 {
         struct extender *e = context;
         bool is_gpushare = !strncmp(call->path, GPUSHARE "/", sizeof(GPUSHARE)), is_answered = false;
         const char *path = call->path + (is_gpushare ? sizeof(GPUSHARE) - 1 : 0);
 
+        if (!call->is_known && !is_open(call, path)) {
+                server_say(answer, 403, NULL, SERVER_UNKNOWN_CALLER);
+                return;
+        }
         if (!strcmp(call->method, "GET"))
                 is_answered = handle_get(e, path, answer);
         else if (!strcmp(call->method, "POST"))
@@ -310,6 +297,10 @@ static int extender_start(struct extender *e, struct err *err)
         const struct server_settings settings = { .listen = e->listen,
                                                   .cert_file = e->cert,
                                                   .key_file = e->key,
+                                                  .host = e->host,
+                                                  .life = e->life,
+                                                  .callers_file = e->callers,
+                                                  .caller = e->caller,
                                                   .bodies = BODIES,
                                                   .handle = extender_handle,
                                                   .context = e };
@@ -359,6 +350,10 @@ static int extender_check(struct extender *e, struct err *err)
                 return err_say(err, -EINVAL, "--policy %s: one of binpack, spread, fragment", e->policy);
         if (!e->cert != !e->key)
                 return err_say(err, -EINVAL, "--cert and --key go together");
+        if ((e->host || e->callers) && !e->cert)
+                return err_say(err, -EINVAL, "--host and --callers are for HTTPS: give --cert and --key");
+        if (e->caller && !e->callers)
+                return err_say(err, -EINVAL, "--caller needs --callers, the authority that signs its certificate");
         if (e->elect.lease && !strchr(e->elect.lease, '/'))
                 return err_say(err, -EINVAL, "--lease %s: a namespace and a name, such as sublet/extender",
                                e->elect.lease);
@@ -373,6 +368,7 @@ static struct extender *extender_new(void)
                 return NULL;
         e->listen = "0.0.0.0:12345";
         e->policy = "binpack";
+        e->life = SERVER_LIFE;
         e->extend.cluster.unit = GIB;
         lock_init(&e->lock, LOCK_CLUSTER);
         e->elect.context = e;
@@ -437,6 +433,12 @@ int extender_main(int argc, char **argv)
                   "SUBLET_UNIT" },
                 { "cert", 0, flag_text, &e->cert, "FILE", "certificate, PEM: serve HTTPS", NULL },
                 { "key", 0, flag_text, &e->key, "FILE", "its key", NULL },
+                { "host", 0, flag_text, &e->host, "NAME",
+                  "--cert and --key are an authority: make certificates for NAME from it, and renew them", NULL },
+                { "life", 0, flag_span, &e->life, "TIME", "of such a certificate; default 30d", NULL },
+                { "callers", 0, flag_text, &e->callers, "FILE",
+                  "authorities, PEM: answer only who has a certificate of theirs, but for health and metrics", NULL },
+                { "caller", 0, flag_text, &e->caller, "NAME", "the common name that it must have; default: any", NULL },
         };
         if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;

@@ -2,6 +2,7 @@
 #include "kube/extender/extender_args.h"
 
 #include <errno.h>
+#include <string.h>
 
 int extender_args_read(const char *body, size_t size, bytes unit, struct extender_args *ret)
 {
@@ -28,6 +29,13 @@ const char *extender_args_name(const struct extender_args *args, size_t i)
         if (args->has_whole_nodes)
                 entry = json_object_get(json_object_get(entry, "metadata"), "name");
         return json_string_value(entry);
+}
+
+const char *extender_args_name_for_log(const json_t *args, const char *key)
+{
+        const char *text = json_string_value(json_object_get(args, key));
+
+        return text && *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0' ? text : "?";
 }
 
 void extender_args_done(struct extender_args *args)

@@ -22,6 +22,9 @@ struct extender_args {
 
 /* unit: bytes of one NAME_MEMORY. 0; -EINVAL: not a JSON object. */
 int extender_args_read(const char *body, size_t size, bytes unit, struct extender_args *ret);
+/* A name of a call's, for the log: anything may be sent, and only what looks like a name gets there; else "?". */
+const char *extender_args_name_for_log(const json_t *args, const char *key);
+
 void extender_args_done(struct extender_args *args);
 
 /* Name of the i-th of `nodes`, borrowed; NULL: that entry has none. */

@@ -2,6 +2,7 @@
 #include "kube/extender/stats.h"
 
 #include "base/cleanup.h"
+#include "kube/client/informer.h"
 #include "net/metrics.h"
 
 static const double bounds[STATS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2 };
@@ -58,4 +59,20 @@ void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_re
         write_gauge(to, "sublet_extender_unplaced_pods", (double)totals.n_unplaced);
         write_gauge(to, "sublet_extender_memory_bytes", (double)totals.memory);
         write_gauge(to, "sublet_extender_memory_rented_bytes", (double)totals.rented);
+}
+
+void stats_write_informers(struct informer *nodes, struct informer *pods, FILE *to)
+{
+        const struct {
+                const char *name;
+                atomic_uint *of_nodes, *of_pods;
+        } families[] = { { "sublet_extender_lists_total", &nodes->n_lists, &pods->n_lists },
+                         { "sublet_extender_streams_total", &nodes->n_streams, &pods->n_streams },
+                         { "sublet_extender_events_total", &nodes->n_events, &pods->n_events } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+                metrics_head(to, families[i].name, "counter", NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_nodes), "path", nodes->watch.path, NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_pods), "path", pods->watch.path, NULL);
+        }
 }

@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+struct informer;
+
 enum stats_verb { STATS_FILTER, STATS_PRIORITIZE, STATS_BIND, STATS_PREEMPT, STATS_INSPECT, STATS_VERBS };
 
 enum {
@@ -29,3 +31,6 @@ void stats_write(struct stats *stats, FILE *to);
 
 /* Gauges of what the cluster has and has rented. Under the lock of `extend`. */
 void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_ready, FILE *to);
+
+/* How often each was listed, watched and told of a change. */
+void stats_write_informers(struct informer *nodes, struct informer *pods, FILE *to);

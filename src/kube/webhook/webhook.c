@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define BODIES ((size_t)256 << 20)       /* below the manifest's memory limit */
-#define LIFE (30 * 86400 * NSEC_PER_SEC) /* of a certificate that it makes; it is renewed after two thirds */
 #define REFRESH_EVERY (2 * NSEC_PER_SEC) /* of the certificate */
 
 static const char usage[] =
@@ -93,7 +92,7 @@ static int webhook_run(struct webhook *webhook)
 
 int webhook_main(int argc, char **argv)
 {
-        struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet", .life = LIFE };
+        struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet", .life = SERVER_LIFE };
         const struct flag flags[] = {
                 { "listen", 0, flag_text, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
                 { "cert", 0, flag_text, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },

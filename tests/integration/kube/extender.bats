@@ -311,3 +311,71 @@ END
         within grep -q 'binding ?/?: ' "$dir/x.log"
         run -1 grep '^sublet extender: forged' "$dir/x.log"
 }
+
+# secret SECRET KEY FILE: of what deploy/kubernetes/scheduler-certificate printed into $dir/yaml
+secret() { sed -n "/name: $1,/,/^data/s/^data: .*[{ ]$2: \\([^,}]*\\).*/\\1/p" "$dir/yaml" | base64 -d > "$dir/$3"; }
+
+# certificates [OPTION...]: new ones; the extender's are in place last, together
+certificates() {
+        "$BATS_TEST_DIRNAME/../../../deploy/kubernetes/scheduler-certificate" "$@" > "$dir/yaml"
+        secret scheduler-certificate tls.crt scheduler.crt && secret scheduler-certificate tls.key scheduler.key && secret scheduler-certificate ca.crt ca.crt
+        for file in callers.crt tls.key tls.crt; do
+                secret extender-certificate $file new && mv "$dir/new" "$dir/extender.$file"
+        done
+}
+
+tls() { # CERTIFICATE PATH [CURL OPTION...]: the answer's body and, in a line of its own, its status; CERTIFICATE "": none is shown
+        curl -sS --max-time 10 --cacert "$dir/ca.crt" ${1:+--cert "$dir/$1.crt" --key "$dir/$1.key"} --unix-socket "$dir/x" -w '\n%{http_code}\n' "https://extender.sublet.svc$2" "${@:3}"
+}
+status() { tls "$@" | tail -1; }
+
+@test "with certificates only the scheduler is answered, and before anybody else's body is read" {
+        certificates && cp "$dir/extender.tls.crt" "$dir/first.crt" && put "$(node big 160 2)" "$(pod a 30)"
+        extender x --cert "$dir/extender.tls.crt" --key "$dir/extender.tls.key" --host extender.sublet.svc --callers "$dir/extender.callers.crt" --caller sublet-scheduler
+        body='{"PodName":"a","PodNamespace":"default","PodUID":"uid-a","Node":"big"}'
+        within eval '[ "$(status "" /readyz)" = 200 ]' # kubelet shows none
+        for path in /healthz /metrics /version; do [ "$(status "" $path)" = 200 ]; done
+        for path in /bind /filter /prioritize /preempt /gpushare-scheduler/bind; do [ "$(status "" $path -d "$body")" = 403 ]; done
+        for path in /inspect /inspect/big /gpushare-scheduler/inspect //inspect /healthz/ /anything; do [ "$(status "" $path)" = 403 ]; done
+        head -c 2000000 /dev/zero > "$dir/zeros"
+        [ "$(status "" /filter --data-binary "@$dir/zeros")" = 403 ]
+        # another authority's; the same authority's for another name, and one of its for servers
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=sublet-scheduler -keyout "$dir/own.key" -out "$dir/own.crt" 2> /dev/null
+        signed() { # FILE NAME PURPOSE
+                openssl req -newkey rsa:2048 -nodes -subj "/CN=$2" -keyout "$dir/$1.key" -out "$dir/request" 2> /dev/null
+                openssl x509 -req -in "$dir/request" -CA "$dir/extender.tls.crt" -CAkey "$dir/extender.tls.key" -CAcreateserial -days 2 \
+                        -extfile <(printf 'extendedKeyUsage=%s\n' "$3") -out "$dir/$1.crt" 2> /dev/null
+        }
+        signed other sublet-scheduler2 clientAuth && signed server sublet-scheduler serverAuth && signed good sublet-scheduler clientAuth
+        for who in own other server; do [ "$(status $who /bind -d "$body")" = 403 ]; done
+        run api /api/v1/namespaces/default/pods/a
+        [ "$(jq -r .spec.nodeName <<< "$output")" = null ]
+        [ "$(status good /inspect)" = 200 ]
+        [ "$(tls scheduler /bind -d "$body" | head -1)" = '{"Error":""}' ]
+        run api /api/v1/namespaces/default/pods/a
+        [ "$(jq -r .spec.nodeName <<< "$output")" = big ]
+}
+
+@test "a new authority: extender and scheduler take both until the scheduler has its new certificate" {
+        certificates
+        extender x --cert "$dir/extender.tls.crt" --key "$dir/extender.tls.key" --host extender.sublet.svc --callers "$dir/extender.callers.crt" --caller sublet-scheduler
+        within eval '[ "$(status scheduler /inspect)" = 200 ]'
+        for file in crt key; do cp "$dir/scheduler.$file" "$dir/old.$file"; done
+        cp "$dir/extender.tls.crt" "$dir/authority" && certificates --also "$dir/authority"
+        within grep -q 'loaded the new certificate' "$dir/x.log"
+        within eval '[ "$(status scheduler /inspect)" = 200 ]' # ca.crt is both
+        [ "$(status old /inspect)" = 200 ]
+        cp "$dir/extender.tls.crt" "$dir/new" && mv "$dir/new" "$dir/extender.callers.crt" # the old one is taken away
+        within eval '[ "$(status old /inspect)" = 403 ]'
+        [ "$(status scheduler /inspect)" = 200 ]
+}
+
+@test "certificates are asked for over HTTPS only, and of an authority that is there" {
+        run -2 "$sublet" extender --listen "unix:$dir/y" --server "$api" --callers "$dir/ca.crt"
+        [[ $output == *"--host and --callers are for HTTPS: give --cert and --key"* ]]
+        certificates
+        run -2 "$sublet" extender --listen "unix:$dir/y" --server "$api" --cert "$dir/extender.tls.crt" --key "$dir/extender.tls.key" --caller me
+        [[ $output == *"--caller needs --callers"* ]]
+        run -1 "$sublet" extender --listen "unix:$dir/y" --server "$api" --cert "$dir/extender.tls.crt" --key "$dir/extender.tls.key" --callers "$dir/nothing"
+        [[ $output == *"reading $dir/nothing"* ]]
+}
