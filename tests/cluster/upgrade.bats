@@ -92,6 +92,7 @@ is_ready() { # KIND/NAME
 # The address of the extender that decides, once there is one
 decides() { kubectl -n sublet get endpoints extender -o 'jsonpath={.subsets[*].addresses[*].ip}'; }
 
+# shellcheck disable=SC2120  # the other call is in eval
 asked() { # [CURL OPTION...]: the status of its answer, to /inspect
         curl -s --max-time 10 --cacert "$cluster/scheduler-certificate/ca.crt" --resolve "extender.sublet.svc:12345:$(decides)" "$@" \
                 -o /dev/null -w '%{http_code}' https://extender.sublet.svc:12345/inspect
