@@ -8,8 +8,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int oci_options_read(const char *path, json_t **ret, struct err *err)
 {
@@ -29,6 +31,31 @@ int oci_options_read(const char *path, json_t **ret, struct err *err)
                 return err_say(err, -EINVAL, "%s: not a JSON object", name);
         }
         *ret = read;
+        return 0;
+}
+
+int oci_options_write(const char *path, const json_t *value, struct err *err)
+{
+        _cleanup_(freep) char *next = NULL, *text = json_dumps(value, JSON_INDENT(2));
+        _cleanup_(closep) int fd = -1;
+        size_t size = text ? strlen(text) : 0;
+        struct stat old = { .st_mode = S_IFREG | 0644 };
+
+        if (!text || asprintf(&next, "%s.new-XXXXXX", path) < 0)
+                return err_set(err, -ENOMEM, "writing %s", path);
+        if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
+                return err_say(err, -EINVAL, "%s is no file: without --output the text goes to standard output", path);
+        fd = mkostemp(next, O_CLOEXEC);
+        if (fd < 0)
+                return err_set(err, -errno, "writing %s", path);
+        text[size] = '\n'; /* instead of the NUL */
+        if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, old.st_mode & 0777) < 0 ||
+            rename(next, path) < 0) {
+                int r = errno ? -errno : -EIO;
+
+                (void)unlink(next);
+                return err_set(err, r, "writing %s", path);
+        }
         return 0;
 }
 

@@ -34,3 +34,7 @@ struct spec_paths oci_options_paths(const struct oci_options *options);
 
 /* Reads a JSON object from a file; "-" is standard input. *ret is the caller's. 0; -EINVAL; -errno. */
 int oci_options_read(const char *path, json_t **ret, struct err *err);
+
+/* Writes it in one step, with the mode of the file that was there, or 0644. 0; -EINVAL: there is no file but something
+ * else; -errno. */
+int oci_options_write(const char *path, const json_t *value, struct err *err);

@@ -9,11 +9,9 @@
 #include "oci/options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char usage[] =
         "usage: sublet cdi generate [OPTION...]\n"
@@ -30,30 +28,6 @@ struct cdi {
         const char *output, *root;
         bool has_no_hook, is_json;
 };
-
-static int write_whole(const char *path, const json_t *value, struct err *err)
-{
-        _cleanup_(freep) char *next = NULL, *text = json_dumps(value, JSON_INDENT(2));
-        _cleanup_(closep) int fd = -1;
-        size_t size = text ? strlen(text) : 0;
-        struct stat old;
-
-        if (!text || asprintf(&next, "%s.new-XXXXXX", path) < 0)
-                return err_set(err, -ENOMEM, "writing %s", path);
-        if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
-                return err_say(err, -EINVAL, "%s is no file: without --output the text goes to standard output", path);
-        fd = mkostemp(next, O_CLOEXEC);
-        if (fd < 0)
-                return err_set(err, -errno, "writing %s", path);
-        text[size] = '\n'; /* instead of the NUL */
-        if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, 0644) < 0 || rename(next, path) < 0) {
-                int r = errno ? -errno : -EIO;
-
-                (void)unlink(next);
-                return err_set(err, r, "writing %s", path);
-        }
-        return 0;
-}
 
 static int machine_of(const struct cdi *cdi, struct machine *machine, struct err *err)
 {
@@ -77,7 +51,7 @@ static int cdi_generate(const struct cdi *cdi, struct err *err)
         if (!made)
                 return err_set(err, -ENOMEM, "describing the devices");
         if (cdi->output)
-                r = write_whole(cdi->output, made, err);
+                r = oci_options_write(cdi->output, made, err);
         else if (json_dumpf(made, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
                 r = err_set(err, errno ? -errno : -EIO, "standard output");
         json_decref(made);

@@ -20,6 +20,7 @@ static const char usage[] =
         "       sublet oci spec [OPTION...] < SPEC      a specification (of ctr oci spec, runc spec) with it and our "
         "hook\n"
         "       sublet oci config [--class]             containerd's settings; or the RuntimeClass\n"
+        "       sublet oci runtime ...                  for Docker: runc, with such specifications (its own --help)\n"
         "What container runtimes are given so that their containers are tenants of the daemon.\n"
         "\n"
         "\f"
@@ -143,8 +144,11 @@ int oci_main(int argc, char **argv)
                 int (*act)(const struct oci_options *options, struct err *err);
         } parts[] = { { "profile", do_profile }, { "spec", do_spec }, { "config", do_config } };
         struct err err = { 0 };
-        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code), r;
+        int code, operand, r;
 
+        if (argc > 1 && !strcmp(argv[1], "runtime")) /* most of its arguments are another program's */
+                return oci_runtime_main(argc - 1, argv + 1);
+        operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
         if (operand < 0)
                 return code;
         for (size_t i = 0; operand < argc && i < ARRAY_SIZE(parts); i++) {
@@ -157,6 +161,6 @@ int oci_main(int argc, char **argv)
                         r = parts[i].act(&options, &err);
                 return r < 0 ? flags_failed(&err) : VERB_DONE;
         }
-        (void)fprintf(stderr, "sublet: say what to write: profile, spec or config ('sublet oci --help')\n");
+        (void)fprintf(stderr, "sublet: say what to write: profile, spec, config or runtime ('sublet oci --help')\n");
         return VERB_USAGE;
 }

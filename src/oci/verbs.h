@@ -3,5 +3,6 @@
 #pragma once
 
 int oci_main(int argc, char **argv);
+int oci_runtime_main(int argc, char **argv); /* oci runtime */
 int cdi_main(int argc, char **argv);
 int hook_main(int argc, char **argv);

@@ -15,8 +15,9 @@
 
 #include "route/allowance.h"
 #include "route/answer.h"
-#include "route/heard.h"
+#include "route/routers/heard.h"
 #include "route/index.h"
+#include "route/routers/news.h"
 #include "route/patience.h"
 #include "route/pick.h"
 #include "route/rate.h"
@@ -141,6 +142,7 @@ struct pool {
         _Atomic int64_t routers_until;
         struct allowance keys[POOL_KEYS];
         _Atomic int64_t rows[POOL_WORKERS][POOL_REPLICAS + 1][POOL_LOADS];
+        struct news news; /* while others are heard */
         struct index *index;
 };
 
@@ -176,6 +178,8 @@ void pool_say(const struct pool *pool, int replica, nsec now, struct heard *ret)
 void pool_hear(struct pool *pool, int replica, const struct heard *sum, nsec until); /* what is elsewhere */
 uint32_t pool_routers(const struct pool *pool, nsec now);                            /* how many others are heard */
 int64_t pool_elsewhere(const struct pool *pool, int replica, enum heard_what what, nsec now);
+void pool_sent(struct pool *pool, int replica, const uint64_t *chain, size_t n,
+               nsec now); /* into the index, and told */
 
 /* ---- deciding ---- */
 

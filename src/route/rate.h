@@ -21,7 +21,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "route/heard.h"
+#include "route/routers/heard.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -15,7 +15,8 @@ struct compare_options {
         const char *policy;     /* one formula; NULL: all, and the proportions */
         unsigned int n_routers; /* 0: one */
         bool is_apart;          /* they share nothing */
-        bool has_one_index;
+        bool is_without_index;  /* they share all but that */
+        bool has_one_index;     /* at once: a bound */
 };
 
 /* Prints to stdout. 0; negative: could not run. */

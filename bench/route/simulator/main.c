@@ -13,11 +13,11 @@
 static int usage(void)
 {
         fputs("usage: simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
-              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-i]\n"
+              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-w|-i]\n"
               "Simulates the router's policies on the traces in the directory TRACES, or (-t) on the trials, and\n"
-              "prints a report. -r: requests come to so many routers (at most 4), which share what they have in flight "
-              "and\n"
-              "what they learned; -a: which share nothing; -i: the index, too.\n",
+              "prints a report. -r: requests come to so many routers (at most 4), which tell each other what "
+              "they\n"
+              "have in flight, learned and sent where; -a: nothing; -w: not what they sent where; -i: that at once.\n",
               stderr);
         return 2;
 }
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         struct err err = { 0 };
         int option;
 
-        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:ai")) != -1) {
+        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:awi")) != -1) {
                 if (option == 's')
                         options.only = optarg;
                 else if (option == 't')
@@ -58,6 +58,8 @@ int main(int argc, char **argv)
                         compare.policy = optarg;
                 else if (option == 'a')
                         compare.is_apart = true;
+                else if (option == 'w')
+                        compare.is_without_index = true;
                 else if (option == 'i')
                         compare.has_one_index = true;
                 else if (option == 'r')

@@ -17,6 +17,7 @@
 #define POLL_EVERY (50 * NSEC_PER_MSEC) /* at the others */
 #define SCRAPE_EVERY NSEC_PER_SEC       /* by our agent */
 #define EXCHANGE_EVERY (100 * NSEC_PER_MSEC)
+#define TOLD_AFTER (2 * EXCHANGE_EVERY) /* blocks */
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 enum {
@@ -152,7 +153,8 @@ int router_init(struct router *router, const struct sim_setup *setup)
         router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
         router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
         router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
-        if (!router->replicas || !router->flights || !router->held)
+        router->told = calloc(setup->load->n_requests, sizeof(*router->told));
+        if (!router->replicas || !router->flights || !router->held || !router->told)
                 return -ENOMEM;
         init_flights(router, setup->load);
         for (size_t i = 0; i < setup->n_replicas; i++) {
@@ -180,9 +182,30 @@ void router_done(struct router *router)
         free(router->replicas);
         free(router->flights);
         free(router->held);
+        free(router->told);
         for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
                 free(router->index[k]);
         *router = (struct router){ 0 };
+}
+
+/* Of what the others sent. */
+static void hear_blocks(struct router *router, nsec now)
+{
+        for (; router->n_heard < router->n_told && router->told[router->n_heard].at + TOLD_AFTER <= now;
+             router->n_heard++) {
+                const struct told *told = &router->told[router->n_heard];
+
+                for (size_t k = 0; k < n_routers(router->setup); k++)
+                        if (k != told->flight->router)
+                                index_put(router->index[k], told->replica, told->flight->request.keys,
+                                          n_keys(told->flight));
+        }
+}
+
+static void tell_blocks(struct router *router, const struct flight *flight, unsigned int replica)
+{
+        if (router->setup->is_index_told && router->n_told < router->setup->load->n_requests)
+                router->told[router->n_told++] = (struct told){ flight, replica, router->now };
 }
 
 static size_t index_of(const struct router *router, const struct flight *flight)
@@ -216,10 +239,11 @@ static void predict(struct router *router, struct router_replica *replica, const
         const struct engine_request *q = &flight->request;
         uint32_t n = n_keys(flight);
 
-        if (router->setup->index == INDEX_OURS)
+        if (router->setup->index == INDEX_OURS) {
                 index_put(router->index[index_of(router, flight)], (unsigned int)(replica - router->replicas), q->keys,
                           n);
-        else if (router->setup->index == INDEX_4096 && n > SEEN_4096)
+                tell_blocks(router, flight, (unsigned int)(replica - router->replicas));
+        } else if (router->setup->index == INDEX_4096 && n > SEEN_4096)
                 n = SEEN_4096;
         while (router->setup->index != INDEX_OURS && n-- > 0)
                 cache_touch(&replica->copy, q->keys[n]);
@@ -341,6 +365,7 @@ static void view_of(struct router *router, const struct flight *flight, nsec now
 
         poll_engines(router, now);
         exchange_all(router, now);
+        hear_blocks(router, now);
         match(router, flight, matched);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 if (!router->replicas[i].is_absent)

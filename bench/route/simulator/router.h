@@ -49,6 +49,13 @@ struct router_replica {
         size_t n_sent;
 };
 
+/* Blocks that one router sent to a replica, and that the others hear of. */
+struct told {
+        const struct flight *flight;
+        unsigned int replica;
+        nsec at;
+};
+
 /* One, or several before the same replicas: setup.n_routers. */
 struct router {
         const struct sim_setup *setup;
@@ -56,6 +63,8 @@ struct router {
         struct flight *flights; /* one per request of the load */
         struct flight **held;
         struct index *index[SIM_ROUTERS_MAX]; /* INDEX_OURS */
+        struct told *told;                    /* in order of time; room for one per request */
+        size_t n_told, n_heard;
         size_t n_held, n_ever_held, n_woken;
         uint64_t random, turn;
         nsec now, polled_at, exchanged_at;

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "route/heard.h"
+#include "route/routers/heard.h"
 #include "route/pick.h"
 #include "simulator/engine.h"
 #include "simulator/load.h"
@@ -67,7 +67,8 @@ struct sim_setup {
         size_t n_changes;
         size_t n_routers;   /* that requests come to, each at random; 0: one */
         bool has_one_index; /* as if each knew at once what the others send where: a bound */
-        bool is_shared;     /* they tell each other what heard.def lists, ten times a second */
+        bool is_shared;     /* they tell each other what heard.def lists, ten times a second ... */
+        bool is_index_told; /* ... and what blocks they sent where */
 };
 
 struct sim_result {

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -178,7 +179,9 @@ static int open_signals(struct agent *agent, struct err *err)
         (void)sigaddset(&set, SIGCHLD);
         (void)signal(SIGPIPE, SIG_IGN);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
-            (agent->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)) < 0)
+            (agent->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)) < 0 ||
+            (agent->wake = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+            epoll_ctl(agent->wake, EPOLL_CTL_ADD, agent->signals, &(struct epoll_event){ .events = EPOLLIN }) < 0)
                 return err_set(err, -errno, "receiving signals");
         return 0;
 }
@@ -245,11 +248,12 @@ static int run_loop(struct agent *agent, struct err *err)
 
         while (!agent->is_ending || agent->nginx) {
                 tick_all(agent);
-                r = http_pool_wait(agent->http, agent->signals, agent->next);
+                r = http_pool_wait(agent->http, agent->wake, agent->next);
                 if (r < 0)
                         return err_set(err, r, "waiting");
                 agent->now = clock_now();
                 read_signals(agent);
+                routers_hear(agent);
         }
         return 0;
 }
@@ -275,8 +279,8 @@ static void tear_down(struct agent *agent)
         while (agent->fleet.n)
                 agent_forget(agent, agent->fleet.at[0]);
         agent->http = http_pool_free(agent->http);
-        if (agent->signals >= 0)
-                (void)close(agent->signals);
+        closep(&agent->signals);
+        closep(&agent->wake);
         free(agent->settings);
         free(agent->fresh);
         free(agent->fresh_conf);
@@ -292,7 +296,7 @@ int agent_run(const struct agent_options *options, struct err *err)
         if (!agent)
                 return err_set(err, -ENOMEM, "starting");
         agent->options = options;
-        agent->signals = -1;
+        agent->signals = agent->wake = -1;
         r = set_up(agent, err);
         if (r == 0) {
                 file_list(agent);

@@ -52,6 +52,7 @@ struct agent {
         struct fleet fleet;
         nsec now, next;
         int signals; /* signalfd */
+        int wake;    /* epoll: the signals, and what routers.c hears */
         bool is_ending, must_end;
 
         char dir[SETTINGS_PATH], module[SETTINGS_PATH], api[SETTINGS_PATH + 32];
@@ -167,6 +168,7 @@ int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_su
 int routers_check(const struct settings *settings, struct err *err); /* the secret can be read, and is long enough */
 int routers_set(struct agent *agent, struct err *err); /* as agent->settings say. -errno: there are none */
 void routers_tick(struct agent *agent);
+void routers_hear(struct agent *agent); /* what has arrived: between the ticks, too */
 void routers_done(struct agent *agent);
 
 /* kube_watch.c */

@@ -18,12 +18,16 @@ enum {
         HEAD = 24,
         GREETING = 24,
         ROW = 8 * (1 + GOSSIP_VALUES),
+        KIND_ROWS = 0,
+        KIND_BLOCKS = 1,
         MAC = 32,
+        TAG = 16, /* of what is encrypted */
         SECRET_MAX = 256,
         ROWS_A_DATAGRAM = (GOSSIP_SIZE - HEAD - GOSSIP_ROUTERS * GREETING - MAC) / ROW,
 };
 
 _Static_assert(ROWS_A_DATAGRAM >= 8, "a datagram carries rows");
+_Static_assert(HEAD + GOSSIP_ROUTERS * GREETING + 8 * (1 + GOSSIP_BLOCKS) + TAG + MAC <= GOSSIP_SIZE, "or blocks");
 
 struct row {
         struct gossip_row said;
@@ -176,10 +180,22 @@ static unsigned int put_greetings(const struct gossip *gossip, unsigned char **a
         return n;
 }
 
+/* The head, and the signature behind `end`. */
+static void finish(struct gossip *gossip, unsigned int kind, unsigned int n_greetings, size_t n,
+                   unsigned char data[static GOSSIP_SIZE], unsigned char *end, size_t *ret_size)
+{
+        unsigned char *head = data;
+
+        put_word(&head, (uint64_t)MAGIC << 32 | VERSION << 24 | kind << 16 | n_greetings << 8 | n);
+        put_word(&head, gossip->id);
+        put_word(&head, ++gossip->order);
+        *ret_size = sign(gossip, data, (size_t)(end - data), end) == 0 ? (size_t)(end - data) + MAC : 0;
+}
+
 size_t gossip_write(struct gossip *gossip, const struct gossip_row *rows, size_t n, nsec now,
                     unsigned char ret[static GOSSIP_SIZE], size_t *ret_size)
 {
-        unsigned char *at = ret + HEAD, *head = ret;
+        unsigned char *at = ret + HEAD;
         unsigned int n_greetings;
 
         forget_silent(gossip, now);
@@ -190,10 +206,52 @@ size_t gossip_write(struct gossip *gossip, const struct gossip_row *rows, size_t
                 for (size_t k = 0; k < GOSSIP_VALUES; k++)
                         put_word(&at, rows[i].value[k] < HEARD_MAX ? rows[i].value[k] : HEARD_MAX);
         }
-        put_word(&head, (uint64_t)MAGIC << 32 | VERSION << 24 | n_greetings << 8 | n);
-        put_word(&head, gossip->id);
-        put_word(&head, ++gossip->order);
-        *ret_size = sign(gossip, ret, (size_t)(at - ret), at) == 0 ? (size_t)(at - ret) + MAC : 0;
+        finish(gossip, KIND_ROWS, n_greetings, n, ret, at, ret_size);
+        return n;
+}
+
+/* In place; `size` without the tag, which comes behind. */
+static int transform(const struct gossip *gossip, uint64_t sender, uint64_t order, bool is_out, unsigned char *data,
+                     size_t size)
+{
+        unsigned char of[14] = "blocks", key[MAC], nonce[12] = { 0 }, *at = of + 6,
+                      whole[8 * (1 + GOSSIP_BLOCKS) + TAG];
+        const gnutls_datum_t datum = { key, sizeof(key) };
+        gnutls_aead_cipher_hd_t cipher;
+        size_t n = sizeof(whole);
+        int r;
+
+        put_word(&at, sender);
+        at = nonce + 4;
+        put_word(&at, order);
+        if (sign(gossip, of, sizeof(of), key) < 0 ||
+            gnutls_aead_cipher_init(&cipher, GNUTLS_CIPHER_CHACHA20_POLY1305, &datum) < 0)
+                return -EIO;
+        r = is_out ?
+                    gnutls_aead_cipher_encrypt(cipher, nonce, sizeof(nonce), NULL, 0, TAG, data, size, whole, &n) :
+                    gnutls_aead_cipher_decrypt(cipher, nonce, sizeof(nonce), NULL, 0, TAG, data, size + TAG, whole, &n);
+        gnutls_aead_cipher_deinit(cipher);
+        if (r == 0)
+                memcpy(data, whole, n);
+        return r < 0 ? -EIO : 0;
+}
+
+size_t gossip_write_blocks(struct gossip *gossip, uint64_t name, const uint64_t *blocks, size_t n, nsec now,
+                           unsigned char ret[static GOSSIP_SIZE], size_t *ret_size)
+{
+        unsigned char *at = ret + HEAD, *body;
+        unsigned int n_greetings;
+
+        forget_silent(gossip, now);
+        n = n < GOSSIP_BLOCKS ? n : GOSSIP_BLOCKS;
+        n_greetings = put_greetings(gossip, &at);
+        body = at;
+        put_word(&at, name);
+        for (size_t i = 0; i < n; i++)
+                put_word(&at, blocks[i]);
+        *ret_size = 0;
+        if (transform(gossip, gossip->id, gossip->order + 1, true, body, (size_t)(at - body)) == 0)
+                finish(gossip, KIND_BLOCKS, n_greetings, n, ret, at + TAG, ret_size);
         return n;
 }
 
@@ -201,8 +259,8 @@ size_t gossip_write(struct gossip *gossip, const struct gossip_row *rows, size_t
 
 struct datagram {
         uint64_t sender, order;
-        unsigned int n_greetings, n_rows;
-        const unsigned char *greetings, *rows;
+        unsigned int kind, n_greetings, n; /* rows, or blocks */
+        const unsigned char *greetings, *body;
 };
 
 static int parse(const struct gossip *gossip, const unsigned char *data, size_t size, struct datagram *ret)
@@ -210,14 +268,19 @@ static int parse(const struct gossip *gossip, const unsigned char *data, size_t 
         const unsigned char *at = data;
         unsigned char mac[MAC];
         uint64_t head;
+        size_t body;
 
         if (size < HEAD + MAC || size > GOSSIP_SIZE)
                 return GOSSIP_E_FOREIGN;
         head = get_word(&at);
-        *ret = (struct datagram){ .n_greetings = head >> 8 & 0xff, .n_rows = head & 0xff, .greetings = data + HEAD };
-        ret->rows = ret->greetings + (size_t)ret->n_greetings * GREETING;
-        if (head >> 16 != ((uint64_t)MAGIC << 16 | VERSION << 8) ||
-            size != HEAD + (size_t)ret->n_greetings * GREETING + (size_t)ret->n_rows * ROW + MAC)
+        *ret = (struct datagram){
+                .kind = head >> 16 & 0xff, .n_greetings = head >> 8 & 0xff, .n = head & 0xff, .greetings = data + HEAD
+        };
+        ret->body = ret->greetings + (size_t)ret->n_greetings * GREETING;
+        body = ret->kind == KIND_ROWS ? (size_t)ret->n * ROW : 8 * (1 + (size_t)ret->n) + TAG;
+        if (head >> 24 != ((uint64_t)MAGIC << 8 | VERSION) || ret->kind > KIND_BLOCKS ||
+            (ret->kind == KIND_BLOCKS && ret->n > GOSSIP_BLOCKS) ||
+            size != HEAD + (size_t)ret->n_greetings * GREETING + body + MAC)
                 return GOSSIP_E_FOREIGN;
         if (sign(gossip, data, size - MAC, mac) < 0 || gnutls_memcmp(mac, data + size - MAC, MAC) != 0)
                 return GOSSIP_E_FOREIGN;
@@ -263,10 +326,10 @@ static void drop_old_rows(struct router *router, nsec now)
 
 static void take_rows(struct router *router, const struct datagram *datagram, nsec now)
 {
-        const unsigned char *at = datagram->rows;
+        const unsigned char *at = datagram->body;
 
         drop_old_rows(router, now);
-        for (unsigned int i = 0; i < datagram->n_rows; i++) {
+        for (unsigned int i = 0; i < datagram->n; i++) {
                 struct gossip_row said = { .name = get_word(&at) };
                 struct row *row = row_of(router, said.name, true);
                 uint64_t before = row && row->at ? row->said.value[GOSSIP_TRIPS] : UINT64_MAX;
@@ -285,13 +348,30 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
         }
 }
 
-int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now)
+static int take_blocks(const struct gossip *gossip, const struct datagram *datagram, struct gossip_blocks *ret)
+{
+        unsigned char body[8 * (1 + GOSSIP_BLOCKS) + TAG];
+        const unsigned char *at = body;
+        size_t size = 8 * (1 + (size_t)datagram->n);
+
+        memcpy(body, datagram->body, size + TAG);
+        if (transform(gossip, datagram->sender, datagram->order, false, body, size) < 0)
+                return GOSSIP_E_FOREIGN;
+        ret->name = get_word(&at);
+        ret->n = datagram->n;
+        for (size_t i = 0; i < ret->n; i++)
+                ret->block[i] = get_word(&at);
+        return GOSSIP_OK;
+}
+
+int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now, struct gossip_blocks *ret)
 {
         struct datagram datagram;
         uint64_t given, brought;
         struct router *router;
         int r = parse(gossip, data, size, &datagram);
 
+        ret->n = 0;
         if (r)
                 return r;
         if (datagram.sender == gossip->id)
@@ -313,6 +393,8 @@ int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now)
         router->at = now;
         if (!router->is_in)
                 return GOSSIP_E_STRANGER;
+        if (datagram.kind == KIND_BLOCKS)
+                return take_blocks(gossip, &datagram, ret);
         take_rows(router, &datagram, now);
         return GOSSIP_OK;
 }

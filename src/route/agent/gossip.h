@@ -18,14 +18,18 @@
  *      B is in                          <-       B, 2, [A: 77, brings 42], rows
  *
  * Format, big-endian: "SLGP", version, kind, number of greetings, number of rows; u64 sender, u64 order; greetings of
- * three u64 (to whom, its number, the number brought back); rows of u64 (name, then values); 32 bytes of HMAC.
+ * three u64 (to whom, its number, the number brought back); rows of u64 (name, then values); 32 bytes of HMAC. Kind 1
+ * has blocks instead of rows: u64 name of a replica, u64 blocks that were sent there, all of it encrypted, since a
+ * block's hash tells who can guess a prompt that he guessed right: ChaCha20-Poly1305 with the order as the nonce, under
+ * HMAC-SHA256(secret, "blocks" and the sender) as the key. A sender's number is made up when it starts, so neither
+ * comes twice.
  *
  * Threads: the caller's one.
  */
 #pragma once
 
 #include "base/clock.h"
-#include "route/heard.h"
+#include "route/routers/heard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +42,7 @@ enum {
         GOSSIP_VALUES, /* of a row: heard.def, and how often it was put out there */
         GOSSIP_ROWS = 320,
         GOSSIP_SECRET = 16, /* bytes, at least */
+        GOSSIP_BLOCKS = 112,
 };
 
 #define GOSSIP_AGE (2 * NSEC_PER_SEC)
@@ -58,6 +63,12 @@ struct gossip_row {
         uint64_t value[GOSSIP_VALUES];
 };
 
+struct gossip_blocks {
+        uint64_t name; /* of the replica that they were sent to */
+        size_t n;      /* 0: the datagram has none */
+        uint64_t block[GOSSIP_BLOCKS];
+};
+
 /* 0; -EINVAL: the secret is too short; -ENOMEM; -errno. */
 int gossip_new(const void *secret, size_t size, struct gossip **ret);
 struct gossip *gossip_free(struct gossip *gossip); /* NULL is fine */
@@ -69,8 +80,12 @@ uint64_t gossip_name(const char *name);
 size_t gossip_write(struct gossip *gossip, const struct gossip_row *rows, size_t n, nsec now,
                     unsigned char ret[static GOSSIP_SIZE], size_t *ret_size);
 
+/* Writes one datagram of the first of n blocks that fit, n > 0; how many those are. */
+size_t gossip_write_blocks(struct gossip *gossip, uint64_t name, const uint64_t *blocks, size_t n, nsec now,
+                           unsigned char ret[static GOSSIP_SIZE], size_t *ret_size);
+
 /* A datagram that arrived: GOSSIP_OK, it counts; GOSSIP_E_... */
-int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now);
+int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now, struct gossip_blocks *ret);
 
 size_t gossip_routers(struct gossip *gossip, nsec now); /* those in; the silent are forgotten */
 

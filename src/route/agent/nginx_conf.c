@@ -236,6 +236,7 @@ static void write_ours(FILE *to, const struct settings *settings, const struct n
         (void)fprintf(
                 to,
                 "        server {\n                listen \"unix:%s/api/api.sock\";\n                access_log off;\n"
+                "                client_max_body_size 4m;\n                client_body_buffer_size 4m;\n"
                 "                location / {\n                        sublet_api pool;\n                }\n        "
                 "}\n",
                 environment->dir);

@@ -3,7 +3,7 @@
  * Other routers before the same replicas. Ten times a second the module is told what the others have there, says what
  * it has itself (PUT /v1/routers), and that goes to all of them by UDP (gossip.h). So what one router does is in the
  * decisions of the others 0.1 to 0.3 s later, and what a silent one said is forgotten after GOSSIP_AGE, here and, if
- * this agent is gone, in the module.
+ * this agent is gone, in the module. With it go the blocks of prompts that were sent, for the others' index: once.
  *
  * A router says nothing while its nginx does not answer: it has nothing at the replicas then.
  */
@@ -12,18 +12,22 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "route/agent/gossip.h"
+#include "route/routers/news.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
         EVERY_MSEC = 100,
         ADDRESSES = 8,        /* of one name */
-        DATAGRAMS_MAX = 4096, /* read at once; those of 16 routers are 80 */
+        DATAGRAMS_MAX = 4096, /* read at once; those of 16 routers are 80, and one or two for each of their requests */
+        BLOCKS_MAX = 256,     /* datagrams of blocks that the module is told at once; the rest is lost */
+        BUFFER = 4 << 20,     /* of the socket; the kernel's bound may be lower */
         SECRET_MAX = 256,
 };
 
@@ -53,6 +57,7 @@ struct routers {
         struct place places[SETTINGS_LIST];
         size_t n_heard;
         nsec at;
+        json_t *blocks; /* heard, and not told to the module */
         struct http_pool_call *call;
 };
 
@@ -111,6 +116,8 @@ static int open_socket(const char *listen, struct err *err)
                 return err_say(err, -EINVAL, "routers_listen: %s: %s: expected a number, such as 0.0.0.0:%s", listen,
                                gai_strerror(r), port);
         fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0)
+                (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ BUFFER }, sizeof(int));
         r = fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 ? -errno : 0;
         freeaddrinfo(found);
         return r < 0 ? err_set(err, r, "routers_listen: %s", listen) : TAKE_FD(fd);
@@ -137,6 +144,7 @@ void routers_done(struct agent *agent)
         if (routers->fd >= 0)
                 (void)close(routers->fd);
         (void)gossip_free(routers->gossip);
+        json_decref(routers->blocks);
         free(routers);
 }
 
@@ -156,8 +164,12 @@ static int begin(struct agent *agent, struct routers *routers, struct err *err)
         explicit_bzero(secret, sizeof(secret));
         if (r < 0)
                 return err_set(err, r, "routers");
+        routers->blocks = json_array();
         routers->fd = open_socket(routers->listen, err);
-        return routers->fd < 0 ? routers->fd : 0;
+        if (routers->fd < 0)
+                return routers->fd;
+        r = epoll_ctl(agent->wake, EPOLL_CTL_ADD, routers->fd, &(struct epoll_event){ .events = EPOLLIN });
+        return r < 0 ? err_set(err, -errno, "routers_listen: %s", routers->listen) : 0;
 }
 
 int routers_set(struct agent *agent, struct err *err)
@@ -230,24 +242,50 @@ static void look_up(struct agent *agent, struct place *place, const char *text)
 
 /* ---- what is said and heard ---------------------------------------------------------------------------------- */
 
-static void hear_all(struct agent *agent, struct routers *routers)
+static void keep_blocks(struct routers *routers, const struct fleet *fleet, const struct gossip_blocks *heard)
 {
-        unsigned char datagram[GOSSIP_SIZE + 1];
-        ssize_t n;
-        size_t count;
+        json_t *list = json_array();
+        size_t i = 0;
 
+        for (size_t k = 0; k < heard->n; k++)
+                (void)json_array_append_new(list, json_integer((json_int_t)heard->block[k]));
+        while (i < fleet->n && gossip_name(fleet->at[i]->name) != heard->name)
+                i++;
+        if (i < fleet->n && json_array_size(routers->blocks) < BLOCKS_MAX)
+                (void)json_array_append_new(routers->blocks,
+                                            json_pack("{ss sO}", "name", fleet->at[i]->name, "blocks", list));
+        json_decref(list);
+}
+
+void routers_hear(struct agent *agent)
+{
+        struct routers *routers = agent->routers;
+        unsigned char datagram[GOSSIP_SIZE + 1];
+        struct gossip_blocks blocks;
+        size_t count;
+        ssize_t n;
+
+        if (!routers)
+                return;
         for (int i = 0; i < DATAGRAMS_MAX; i++) {
                 n = recv(routers->fd, datagram, sizeof(datagram), 0);
-                if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                if (n < 0 && errno == EAGAIN)
                         break;
-                if (n > 0)
-                        (void)gossip_read(routers->gossip, datagram, (size_t)n, agent->now);
+                if (n > 0 && !gossip_read(routers->gossip, datagram, (size_t)n, agent->now, &blocks) && blocks.n)
+                        keep_blocks(routers, &agent->fleet, &blocks);
         }
         count = gossip_routers(routers->gossip, agent->now);
         if (count != routers->n_heard)
-                agent_log(agent, "%zu other router%s %s heard", count, count == 1 ? "" : "s",
-                          count == 1 ? "is" : "are");
+                agent_log(agent, "%zu other router%s heard", count, count == 1 ? " is" : "s are");
         routers->n_heard = count;
+}
+
+static void send_to_all(struct routers *routers, const unsigned char *datagram, size_t size)
+{
+        for (size_t i = 0; i < routers->list.n; i++)
+                for (size_t k = 0; size && k < routers->places[i].n; k++)
+                        (void)sendto(routers->fd, datagram, size, MSG_NOSIGNAL,
+                                     (const struct sockaddr *)&routers->places[i].at[k], routers->places[i].size[k]);
 }
 
 static void say_rows(struct routers *routers, const struct gossip_row *rows, size_t n, nsec now)
@@ -257,12 +295,33 @@ static void say_rows(struct routers *routers, const struct gossip_row *rows, siz
 
         do {
                 done += gossip_write(routers->gossip, rows + done, n - done, now, datagram, &size);
-                for (size_t i = 0; i < routers->list.n; i++)
-                        for (size_t k = 0; size && k < routers->places[i].n; k++)
-                                (void)sendto(routers->fd, datagram, size, MSG_NOSIGNAL,
-                                             (const struct sockaddr *)&routers->places[i].at[k],
-                                             routers->places[i].size[k]);
+                send_to_all(routers, datagram, size);
         } while (done < n);
+}
+
+/* The module's pieces are smaller than a datagram: those of one request go together. */
+static void say_blocks(struct routers *routers, const json_t *list, nsec now)
+{
+        unsigned char datagram[GOSSIP_SIZE];
+        uint64_t blocks[GOSSIP_BLOCKS];
+        size_t n = 0, size;
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const json_t *entry = json_array_get(list, i), *hashes = json_object_get(entry, "blocks"), *one;
+                const char *name = json_string_value(json_object_get(entry, "name")),
+                           *next = json_string_value(json_object_get(json_array_get(list, i + 1), "name"));
+                size_t k;
+
+                json_array_foreach (hashes, k, one) {
+                        if (n < GOSSIP_BLOCKS)
+                                blocks[n++] = (uint64_t)json_integer_value(one);
+                }
+                if (name && n && (!next || strcmp(name, next) != 0 || n + NEWS_BLOCKS > GOSSIP_BLOCKS)) {
+                        (void)gossip_write_blocks(routers->gossip, gossip_name(name), blocks, n, now, datagram, &size);
+                        send_to_all(routers, datagram, size);
+                        n = 0;
+                }
+        }
 }
 
 static void read_row(const struct agent *agent, const json_t *entry, struct gossip_row *ret)
@@ -317,6 +376,7 @@ static void on_told(void *context, const struct http_answer *answer)
                 agent->fleet.at[i]->must_trip = false; /* one call at a time: it was told what was heard */
         if (json_is_array(list))
                 say_rows(routers, rows, n, agent->now);
+        say_blocks(routers, json_object_get(root, "blocks"), agent->now);
         json_decref(root);
 }
 
@@ -362,8 +422,10 @@ static void tell_module(struct agent *agent, struct routers *routers)
 
         for (size_t i = 0; i < agent->fleet.n; i++)
                 (void)json_array_append_new(list, sum_of(agent, agent->fleet.at[i]));
-        body = json_pack("{si sI so so}", "routers", (int)routers->n_heard, "keep_ms",
-                         (json_int_t)(GOSSIP_AGE / NSEC_PER_MSEC), "replicas", list, "keys", spent_elsewhere(agent));
+        body = json_pack("{si sI so so so}", "routers", (int)routers->n_heard, "keep_ms",
+                         (json_int_t)(GOSSIP_AGE / NSEC_PER_MSEC), "replicas", list, "keys", spent_elsewhere(agent),
+                         "blocks", TAKE(routers->blocks));
+        routers->blocks = json_array();
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;
         if (text)
                 (void)agent_call(agent, "PUT", agent->api, "/v1/routers", text, CALL_LIMIT, on_told, agent,
@@ -382,7 +444,7 @@ void routers_tick(struct agent *agent)
         agent_due(agent, routers->at);
         for (size_t i = 0; i < routers->list.n; i++)
                 look_up(agent, &routers->places[i], routers->list.at[i]);
-        hear_all(agent, routers);
+        routers_hear(agent);
         if (agent->has_state && !routers->call)
                 tell_module(agent, routers);
 }

@@ -207,15 +207,24 @@ static ngx_int_t put_routers(ngx_http_request_t *r, struct pool *pool, json_t *b
 
 /* ---- requests --------------------------------------------------------------------------------------- */
 
+/* What came with the head is a buffer of its own, also where one was asked for. */
 static json_t *read_body(ngx_http_request_t *r)
 {
-        ngx_chain_t *l = r->request_body ? r->request_body->bufs : NULL;
+        ngx_chain_t *bufs = r->request_body ? r->request_body->bufs : NULL;
+        size_t size = 0;
+        u_char *text, *end;
 
-        if (!l)
+        if (!bufs)
                 return json_object();
-        if (l->next || l->buf->in_file)
-                return NULL;
-        return json_loadb((char *)l->buf->pos, (size_t)(l->buf->last - l->buf->pos), JSON_REJECT_DUPLICATES, NULL);
+        for (ngx_chain_t *l = bufs; l; l = l->next) {
+                if (l->buf->in_file)
+                        return NULL;
+                size += (size_t)(l->buf->last - l->buf->pos);
+        }
+        text = end = ngx_pnalloc(r->pool, size + 1);
+        for (ngx_chain_t *l = bufs; l && text; l = l->next)
+                end = ngx_cpymem(end, l->buf->pos, l->buf->last - l->buf->pos);
+        return text ? json_loadb((char *)text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
 }
 
 static int path_is(ngx_http_request_t *r, const char *path)

@@ -132,7 +132,7 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
         atomic_fetch_add(&replica->sent, 1);
         atomic_fetch_add(&replica->prompted, ctx->query.tokens);
         atomic_fetch_add(&replica->matched, ctx->verdict.matched);
-        index_put(ctx->pool->index, (unsigned int)at, ctx->query.chain, ctx->query.n_blocks);
+        pool_sent(ctx->pool, at, ctx->query.chain, ctx->query.n_blocks, now);
         set_first_by(ctx, now);
         sublet_watch(ctx);
 }

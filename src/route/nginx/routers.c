@@ -37,6 +37,35 @@ static json_t *say_keys(struct pool *pool, const json_t *asked)
         return list;
 }
 
+static json_t *say_piece(const struct pool *pool, const struct news_piece *piece)
+{
+        json_t *list = json_array();
+        struct pool_config config;
+
+        for (size_t i = 0; i < piece->n; i++)
+                (void)json_array_append_new(list, json_integer((json_int_t)piece->block[i]));
+        if (!pool_read(pool, (int)piece->replica, &config)) {
+                json_decref(list);
+                return NULL;
+        }
+        return json_pack("{ss so}", "name", config.name, "blocks", list);
+}
+
+/* Of the requests since this was asked last. */
+static json_t *say_blocks(struct pool *pool)
+{
+        json_t *list = json_array();
+        struct news_piece piece;
+
+        for (int i = 0; i < NEWS_PIECES && news_next(&pool->news, &piece); i++) {
+                json_t *entry = piece.replica < POOL_REPLICAS ? say_piece(pool, &piece) : NULL;
+
+                if (entry)
+                        (void)json_array_append_new(list, entry);
+        }
+        return list;
+}
+
 static json_t *say_all(struct pool *pool, const json_t *body, nsec now)
 {
         json_t *list = json_array();
@@ -47,7 +76,8 @@ static json_t *say_all(struct pool *pool, const json_t *body, nsec now)
                 if (entry)
                         (void)json_array_append_new(list, entry);
         }
-        return json_pack("{so so}", "replicas", list, "keys", say_keys(pool, json_object_get(body, "keys")));
+        return json_pack("{so so so}", "replicas", list, "keys", say_keys(pool, json_object_get(body, "keys")),
+                         "blocks", say_blocks(pool));
 }
 
 static const char *hear_all(struct pool *pool, const json_t *list, nsec until, nsec now)
@@ -90,6 +120,25 @@ static const char *hear_keys(struct pool *pool, const json_t *list, nsec now)
         return NULL;
 }
 
+static const char *hear_blocks(struct pool *pool, const json_t *list)
+{
+        uint64_t blocks[HEARD_BLOCKS];
+
+        for (size_t k = 0; k < json_array_size(list); k++) {
+                const char *name, *why;
+                size_t n;
+                int i;
+
+                why = heard_body_blocks(json_array_get(list, k), &name, blocks, &n);
+                if (why)
+                        return why;
+                i = pool_find(pool, name);
+                if (i >= 0)
+                        index_put(pool->index, (unsigned int)i, blocks, n); /* and not told again */
+        }
+        return NULL;
+}
+
 json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
 {
         uint32_t keep_ms = 0, n = 0;
@@ -101,6 +150,7 @@ json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
         why = why ? why : n > POOL_ROUTERS ? "there are more routers than 16" : NULL;
         why = why ? why : hear_all(pool, json_object_get(body, "replicas"), now + (nsec)keep_ms * NSEC_PER_MSEC, now);
         why = why ? why : hear_keys(pool, json_object_get(body, "keys"), now);
+        why = why ? why : hear_blocks(pool, json_object_get(body, "blocks"));
         *ret_why = why;
         if (why)
                 return NULL;

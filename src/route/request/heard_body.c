@@ -26,6 +26,28 @@ const char *heard_body_read(const json_t *entry, const char **ret_name, struct h
         return why;
 }
 
+const char *heard_body_blocks(const json_t *entry, const char **ret_name, uint64_t ret[static HEARD_BLOCKS],
+                              size_t *ret_n)
+{
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const json_t *blocks = json_object_get(entry, "blocks"), *one;
+        size_t i;
+
+        *ret_n = 0;
+        if (!name || !replica_name_is_fine(name))
+                return "each entry needs the name of a replica";
+        if (!json_is_array(blocks) || json_array_size(blocks) > HEARD_BLOCKS)
+                return "'blocks' is an array of at most 128 hashes";
+        json_array_foreach (blocks, i, one) {
+                if (!json_is_integer(one))
+                        return "the hash of a block is a whole number of 64 bits, with a sign";
+                ret[i] = (uint64_t)json_integer_value(one);
+        }
+        *ret_name = name;
+        *ret_n = json_array_size(blocks);
+        return NULL;
+}
+
 const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent)
 {
         const char *why;

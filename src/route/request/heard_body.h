@@ -7,8 +7,16 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+enum {
+        HEARD_BLOCKS = 128, /* of one entry of "blocks" */
+};
+
 /* One entry of "replicas". NULL; or why it is refused (static). *ret_name is the body's. */
 const char *heard_body_read(const json_t *entry, const char **ret_name, struct heard *ret, bool *ret_is_tripped);
+
+/* One entry of "blocks": a replica's name, and *ret_n blocks. NULL; or why it is refused. */
+const char *heard_body_blocks(const json_t *entry, const char **ret_name, uint64_t ret[static HEARD_BLOCKS],
+                              size_t *ret_n);
 
 /* One entry of "keys": NULL, and its name is text; or why it is refused. */
 const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent);

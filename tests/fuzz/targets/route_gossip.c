@@ -34,8 +34,13 @@ static void put_word(unsigned char *at, uint64_t word)
 
 static int read_signed(struct gossip *gossip, unsigned char *datagram, size_t size)
 {
+        struct gossip_blocks blocks;
+        int r;
+
         need(gnutls_hmac_fast(GNUTLS_MAC_SHA256, secret, sizeof(secret), datagram, size, datagram + size) == 0);
-        return gossip_read(gossip, datagram, size + MAC, now);
+        r = gossip_read(gossip, datagram, size + MAC, now, &blocks);
+        need(blocks.n <= GOSSIP_BLOCKS && (r == GOSSIP_OK || !blocks.n));
+        return r;
 }
 
 static void check(struct gossip *gossip, int is_heard)
@@ -69,12 +74,13 @@ static void greet(struct gossip *gossip, unsigned char ret[static GREETING])
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
         unsigned char datagram[2 * GOSSIP_SIZE];
+        struct gossip_blocks blocks;
         struct gossip *gossip;
 
         if (size > sizeof(datagram) - MAC)
                 return 0;
         need(gossip_new(secret, sizeof(secret), &gossip) == 0);
-        need(gossip_read(gossip, data, size, now) == GOSSIP_E_FOREIGN);
+        need(gossip_read(gossip, data, size, now, &blocks) == GOSSIP_E_FOREIGN);
         check(gossip, 0);
         if (size)
                 memcpy(datagram, data, size);

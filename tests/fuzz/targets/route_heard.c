@@ -18,7 +18,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         json_t *entry = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
         const char *name = NULL, *why;
         struct heard heard;
+        uint64_t blocks[HEARD_BLOCKS];
         uint32_t usec, n;
+        size_t n_blocks;
         bool is_tripped;
 
         why = heard_body_read(entry, &name, &heard, &is_tripped);
@@ -28,6 +30,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
                 need(heard.value[i] <= HEARD_MAX * POOL_ROUTERS);
         why = heard_body_key(entry, &usec, &n);
         need(why ? why[0] : usec <= INT32_MAX && n <= INT32_MAX && json_string_length(json_object_get(entry, "name")));
+        why = heard_body_blocks(entry, &name, blocks, &n_blocks);
+        need(why ? why[0] && !n_blocks : n_blocks <= HEARD_BLOCKS && replica_name_is_fine(name));
         json_decref(entry);
         return 0;
 }

@@ -90,3 +90,86 @@ runtime() {
         [ "$("$sublet" ps -a --json | jq -c '[.[].devices[0].held_bytes] | unique')" = '[0]' ]
         "$sublet" events --json | jq -se 'all(.name != "TENANT_UNREADABLE")'
 }
+
+# ---- sublet oci runtime: the same from a bundle that knows nothing of us, as an engine makes it --------------------
+
+# as_engine ARGUMENT...: as Docker calls a runtime; runc itself is not on the simulated machine
+as_engine() {
+        [ -e "$machine/runc.sh" ] || printf '#!/bin/sh\nunset SUBLET_SIM LD_PRELOAD LD_LIBRARY_PATH\nexec runc "$@"\n' > "$machine/runc.sh"
+        chmod +x "$machine/runc.sh"
+        on "$sublet" oci runtime --dir "$SUBLET_DIR" --runc "$machine/runc.sh" \
+                --root "$machine/runc" --log "$machine/log.json" --log-format json "$@"
+}
+
+# engine_bundle NAME JQ-EDIT COMMAND...: runc's own specification, and the test programs
+engine_bundle() {
+        bundles=$BATS_TEST_TMPDIR/bundles
+        mkdir -p "$bundles/$1"
+        (cd "$bundles/$1" && rm -f config.json && runc spec)
+        jq --arg root "$rootfs" --arg programs "$plain/tests/gpu" '.process.args = $ARGS.positional | .process.terminal = false
+                | .mounts += [{destination: "/t", source: $programs, type: "bind", options: ["ro", "rbind"]}]
+                | .root = {path: $root, readonly: false} | '"$2" "$bundles/$1/config.json" --args -- "${@:3}" > "$bundles/$1/new"
+        mv "$bundles/$1/new" "$bundles/$1/config.json"
+}
+
+said_to_engine() {
+        jq -rs 'map(select(.level == "error")) | last.msg' "$machine/log.json"
+}
+
+@test "sublet oci runtime: an engine's container has the quota of its environment, and runc's exit code" {
+        engine_bundle a '.process.env += ["SUBLET_MEM=1G", "SUBLET_SHARE=50", "NVIDIA_VISIBLE_DEVICES=all"]' \
+                /bin/sh -c 'env | grep VISIBLE; /t/gpu-families alloc 32; exit 7'
+        run as_engine run --bundle "$bundles/a" a
+        echo "$output"
+        [ "$status" -eq 7 ]
+        [[ $output == *'NVIDIA_VISIBLE_DEVICES=void'* && $output != *VISIBLE_DEVICES=all* ]]
+        [ "$(value total_mib "$output")" -eq 1024 ]
+        [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        wait_for has_tenants 0
+        jq -S . "$bundles/a/config.json" > "$machine/once"
+        run as_engine run -b "$bundles/a" a # the same bundle again
+        [ "$status" -eq 7 ]
+        jq -S . "$bundles/a/config.json" | cmp - "$machine/once"
+}
+
+@test "sublet oci runtime: created, started, entered and ended as by runc" {
+        engine_bundle b '.process.env += ["SUBLET_MEM=1G"]' /bin/sh -c '/t/gpu-families meminfo; exec sleep 60'
+        (cd "$bundles/b" && as_engine create --pid-file "$BATS_TEST_TMPDIR/pid" b < /dev/null > "$machine/b" 2>&1 3>&-)
+        [ "$(as_engine state b | jq -r .status)" = created ]
+        as_engine start b
+        wait_for says b total_mib=1024
+        run -0 as_engine exec b /t/gpu-families alloc 32
+        [ "$(value total_mib "$output")" -eq 1024 ]
+        as_engine kill b KILL
+        wait_for eval '[ "$(as_engine state b | jq -r .status)" = stopped ]'
+        as_engine delete b
+        wait_for has_tenants 0
+        [ "$(as_engine --version)" = "$(runc --version)" ]
+        run -1 as_engine state b
+        [[ $output == *'container does not exist'* ]]
+}
+
+@test "sublet oci runtime: what gets no gate is not started, and the engine is told why" {
+        engine_bundle c '.process.env += ["SUBLET_MEM=999G"]' /bin/sh -c 'echo it ran'
+        run -1 as_engine run -b "$bundles/c" c
+        [[ $(said_to_engine) == *'999G is more'* && $output != *'it ran'* ]]
+        engine_bundle c '.process.env += ["NVIDIA_VISIBLE_DEVICES=all"]' /bin/sh -c 'echo it ran'
+        run -1 as_engine run -b "$bundles/c" c # it expects a device and has no lease
+        [[ $(said_to_engine) == *'sublet: no lease for c: '* && $output != *'it ran'* ]]
+        echo '{"ociVersion": "1.0.2"' > "$bundles/c/config.json"
+        run -1 as_engine run -b "$bundles/c" c
+        [[ $(said_to_engine) == "sublet: $bundles/c/config.json, line "* && $output == "$(said_to_engine)" ]]
+        run -1 as_engine run -b "$bundles/none" c
+        [[ $(said_to_engine) == "sublet: opening $bundles/none/config.json: "* ]]
+        run -1 as_engine restore -b "$bundles/c" c
+        [[ $(said_to_engine) == 'sublet: restore: '*'start it' ]]
+        run -1 as_engine --no-such word run -b "$bundles/c" c
+        [[ $(said_to_engine) == 'sublet: --no-such: an option of another runtime'* ]]
+        run -1 "$sublet" oci runtime --runc /no/runc --log "$machine/log" list
+        [[ $output == 'sublet: starting /no/runc: No such file or directory' ]]
+        grep -q 'level=error msg="sublet: starting /no/runc' "$machine/log"
+        engine_bundle c '.process.env += ["SUBLET_MEM=1G"]' /bin/sh -c 'echo it ran'
+        daemon_end TERM
+        run -1 as_engine run -b "$bundles/c" c
+        [[ $(said_to_engine) == *'no daemon answers in'* && $output != *'it ran'* ]]
+}

@@ -171,6 +171,37 @@ stream() {
         [ "$failed" = 0 ]
 }
 
+told() { # ROUTER NUMBER: the number'th request in its log: replica, reason, whether something was cached
+        sed -n "$2p" "$dir/run$1/requests.log" | jq -r '"\(.replica) \(.reason) \((.matched | tonumber) > 1000)"'
+}
+
+blocks_are_equal() { # REPLICA
+        [ "$(about 0 "$1" cached_blocks)" = "$(about 1 "$1" cached_blocks)" ]
+}
+
+@test "what one router sent where, the other knows as cached there, and sends what goes on from it to the same" {
+        local i prompt where
+        replica a
+        replica b
+        file 0 'a b'
+        file 1 'a b'
+        router 0
+        router 1
+        soon is 1 routers 0
+        soon is 1 routers 1
+        for i in 1 2 3 4 5 6; do
+                prompt="session $i: $(long 40000)"
+                through 0 "$(chat "$prompt" 1)" -o /dev/null -f
+                where=$(told 0 "$i")
+                soon blocks_are_equal a
+                soon blocks_are_equal b
+                through 1 "$(chat "$prompt, and more" 1)" -o /dev/null -f
+                [ "$(told 1 "$i")" = "${where%% *} cache true" ]
+        done
+        [ "$(about 1 a cached_blocks)" -gt 20 ]
+        [ "$(about 1 b cached_blocks)" -gt 20 ]
+}
+
 @test "a replica that one router put out is out at the other, and back as soon as it answers there" {
         replica a
         replica b

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "route/agent/gossip.h"
 
 #include <errno.h>
@@ -44,7 +45,9 @@ static struct datagram datagram_of(struct gossip *gossip, uint64_t inflight, uin
 
 static int hears(struct gossip *gossip, const struct datagram *d)
 {
-        return gossip_read(gossip, d->data, d->size, now);
+        struct gossip_blocks blocks;
+
+        return gossip_read(gossip, d->data, d->size, now, &blocks);
 }
 
 static uint64_t inflight(struct gossip *gossip)
@@ -178,6 +181,7 @@ static void a_datagram_counts_once_and_in_order(void **state)
 static void each_bit_is_signed(void **state)
 {
         struct gossip *a = router_new(), *b = router_new(), *foreign;
+        struct gossip_blocks blocks;
         struct datagram said;
 
         (void)state;
@@ -189,7 +193,7 @@ static void each_bit_is_signed(void **state)
                 said.data[i / 8] ^= (unsigned char)(1 << i % 8);
         }
         for (size_t n = 0; n < said.size; n++)
-                assert_int_equal(gossip_read(a, said.data, n, now), GOSSIP_E_FOREIGN);
+                assert_int_equal(gossip_read(a, said.data, n, now, &blocks), GOSSIP_E_FOREIGN);
         assert_int_equal(inflight(a), 5);
         assert_int_equal(hears(a, &said), GOSSIP_OK);
         assert_int_equal(gossip_new("another secret than theirs", 26, &foreign), 0);
@@ -199,6 +203,41 @@ static void each_bit_is_signed(void **state)
         (void)gossip_free(a);
         (void)gossip_free(b);
         (void)gossip_free(foreign);
+}
+
+static void blocks_arrive_once_and_no_eye_reads_them(void **state)
+{
+        struct gossip *a = router_new(), *b = router_new();
+        struct gossip_blocks heard;
+        uint64_t blocks[GOSSIP_BLOCKS + 10];
+        struct datagram said;
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+                blocks[i] = 0x0101010101010101 * (i + 1);
+        assert_int_equal(
+                gossip_write_blocks(b, gossip_name("a"), blocks, ARRAY_SIZE(blocks), now, said.data, &said.size),
+                GOSSIP_BLOCKS);
+        assert_int_equal(gossip_read(a, said.data, said.size, now, &heard), GOSSIP_E_STRANGER);
+        assert_int_equal(heard.n, 0);
+        meet(a, 3, b, 5, 3);
+        assert_int_equal(
+                gossip_write_blocks(b, gossip_name("a"), blocks, ARRAY_SIZE(blocks), now, said.data, &said.size),
+                GOSSIP_BLOCKS);
+        for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+                assert_null(memmem(said.data, said.size, &blocks[i], sizeof(blocks[i])));
+        assert_int_equal(gossip_read(a, said.data, said.size, now, &heard), GOSSIP_OK);
+        assert_true(heard.name == gossip_name("a"));
+        assert_int_equal(heard.n, GOSSIP_BLOCKS);
+        assert_memory_equal(heard.block, blocks, sizeof(heard.block));
+        assert_int_equal(gossip_read(a, said.data, said.size, now, &heard), GOSSIP_E_OLD);
+        assert_int_equal(heard.n, 0);
+        assert_int_equal(inflight(a), 5); /* figures stay as they were */
+        assert_int_equal(gossip_write_blocks(b, gossip_name("a"), blocks, 1, now, said.data, &said.size), 1);
+        assert_int_equal(gossip_read(a, said.data, said.size, now, &heard), GOSSIP_OK);
+        assert_int_equal(heard.n, 1);
+        (void)gossip_free(a);
+        (void)gossip_free(b);
 }
 
 static void a_trip_is_news_once(void **state)
@@ -281,6 +320,7 @@ int main(void)
                 cmocka_unit_test(the_silent_are_forgotten_and_what_was_recorded_stays_so),
                 cmocka_unit_test(a_datagram_counts_once_and_in_order),
                 cmocka_unit_test(each_bit_is_signed),
+                cmocka_unit_test(blocks_arrive_once_and_no_eye_reads_them),
                 cmocka_unit_test(a_trip_is_news_once),
                 cmocka_unit_test(a_crowd_of_unknown_routers_pushes_nobody_out),
                 cmocka_unit_test(all_rows_arrive_in_as_many_datagrams_as_they_need),

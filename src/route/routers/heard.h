@@ -6,7 +6,7 @@
 
 enum heard_what {
 #define HEARD(name, text, meaning) HEARD_##name,
-#include "route/heard.def"
+#include "route/routers/heard.def"
 #undef HEARD
         HEARD_N,
 };

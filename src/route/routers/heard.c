@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/heard.h"
+#include "route/routers/heard.h"
 
 const char *const HEARD_NAMES[HEARD_N] = {
 #define HEARD(name, text, meaning) text,
-#include "route/heard.def"
+#include "route/routers/heard.def"
 #undef HEARD
 };

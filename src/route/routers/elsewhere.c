@@ -36,6 +36,14 @@ uint32_t pool_routers(const struct pool *pool, nsec now)
         return now < pool->routers_until ? pool->n_routers : 0;
 }
 
+/* All of the chain, also what the index had: the others' index ages by what they hear. */
+void pool_sent(struct pool *pool, int replica, const uint64_t *chain, size_t n, nsec now)
+{
+        index_put(pool->index, (unsigned int)replica, chain, n);
+        if (pool_routers(pool, now))
+                news_put(&pool->news, (unsigned int)replica, chain, n);
+}
+
 int64_t pool_elsewhere(const struct pool *pool, int replica, enum heard_what what, nsec now)
 {
         const struct pool_replica *r = &pool->replicas[replica];
