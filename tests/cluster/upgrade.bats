@@ -88,3 +88,22 @@ is_ready() { # KIND/NAME
         with='.spec.containers[0].securityContext = {privileged: true}'
         until_ok 60 eval 'refused privileged "$(rents main 2 "" true)" && [[ $said = *"no seccomp filter reaches it"* ]]' || { echo "$said"; return 1; }
 }
+
+# The address of the extender that decides, once there is one
+decides() { kubectl -n sublet get endpoints extender -o 'jsonpath={.subsets[*].addresses[*].ip}'; }
+
+# shellcheck disable=SC2120  # the other call is in eval
+asked() { # [CURL OPTION...]: the status of its answer, to /inspect
+        curl -s --max-time 10 --cacert "$cluster/scheduler-certificate/ca.crt" --resolve "extender.sublet.svc:12345:$(decides)" "$@" \
+                -o /dev/null -w '%{http_code}' https://extender.sublet.svc:12345/inspect
+}
+
+@test "a new version of the extender takes over, though the second of two is never ready, and answers the scheduler only" {
+        old=$(decides)
+        kubectl -n sublet patch deployment extender -p '{"spec":{"template":{"metadata":{"annotations":{"a":"new"}}}}}'
+        until_ok 90 eval 'kubectl -n sublet get deployment extender -o json |
+                jq -e ".status.observedGeneration == .metadata.generation and .status.updatedReplicas == 2 and .status.replicas == 2"'
+        until_ok 90 eval '[ "$(asked --cert "$cluster/scheduler-certificate/tls.crt" --key "$cluster/scheduler-certificate/tls.key")" = 200 ]'
+        [ "$(asked)" = 403 ]
+        [ "$(decides)" != "$old" ]
+}
