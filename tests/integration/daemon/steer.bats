@@ -173,7 +173,7 @@ refused_1() {
         [ "$output" = one ]
         wait "$supervisor" || code=$?
         [ "$code" -ne 0 ]
-        wait_for has_tenants 0 # the daemon hears of its end from the shim, and the command's caller did first
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]' # the command returns first
         run "$sublet" end one
         refused_1 one
 }
