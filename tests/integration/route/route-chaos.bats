@@ -303,6 +303,26 @@ waiting_at() { # REPLICA N
         [ "$failed" -le 5 ]
 }
 
+@test "a new replica whose rate nobody gave gets its part of the requests" {
+        for name in a b; do
+                replica $name --scale 10
+                put $name 'rate: 0'
+        done
+        text=$(long 16000)
+        for round in 1 2 3; do
+                burst 12 2 ',"stream":true' "before, $round: $text"
+                none_failed
+        done
+        replica c --scale 10
+        put c 'rate: 0'
+        for round in 1 2 3 4 5; do
+                burst 12 2 ',"stream":true' "after, $round: $text"
+                none_failed
+        done
+        echo "the newcomer got $(of c sent) of 60"
+        [ "$(of c sent)" -ge 6 ]
+}
+
 @test "under load, one replica after another fails in one way after another: nothing that had not begun is lost" {
         for name in a b c d; do
                 replica $name --scale 10 --early
