@@ -240,6 +240,7 @@ static void tick_all(struct agent *agent)
         sleep_tick(agent);
         sync_tick(agent);
         routers_tick(agent);
+        traces_tick(agent);
 }
 
 static int run_loop(struct agent *agent, struct err *err)
@@ -254,6 +255,7 @@ static int run_loop(struct agent *agent, struct err *err)
                 agent->now = clock_now();
                 read_signals(agent);
                 routers_hear(agent);
+                traces_hear(agent);
         }
         return 0;
 }
@@ -276,6 +278,7 @@ static void tear_down(struct agent *agent)
 {
         kube_done(agent);
         routers_done(agent);
+        traces_done(agent);
         while (agent->fleet.n)
                 agent_forget(agent, agent->fleet.at[0]);
         agent->http = http_pool_free(agent->http);
@@ -305,6 +308,8 @@ int agent_run(const struct agent_options *options, struct err *err)
         }
         if (r == 0)
                 r = routers_set(agent, err);
+        if (r == 0)
+                r = traces_set(agent, err);
         if (r == 0)
                 r = process_start(agent, err);
         if (r == 0 && !options->is_check)

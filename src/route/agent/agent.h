@@ -12,6 +12,7 @@
  *      sleep.c     waking and putting to sleep
  *      tenants.c   shares and suspensions, from Sublet daemons
  *      routers.c    other routers before the same replicas;  gossip.c  what they say to each other
+ *      traces.c     spans of requests, for a collector
  *      kube_watch.c  endpoints of Kubernetes services
  *
  * One thread, one loop. Every part has a tick, which starts the calls that are due and requests its next tick with
@@ -28,6 +29,7 @@
 struct err;
 struct kube;
 struct routers;
+struct traces;
 
 struct agent_options {
         const char *config, *dir, *module, *tls; /* config NULL: of urls; tls: "CERT:KEY" */
@@ -52,7 +54,7 @@ struct agent {
         struct fleet fleet;
         nsec now, next;
         int signals; /* signalfd */
-        int wake;    /* epoll: the signals, and what routers.c hears */
+        int wake;    /* epoll: the signals, and what routers.c and traces.c hear */
         bool is_ending, must_end;
 
         char dir[SETTINGS_PATH], module[SETTINGS_PATH], api[SETTINGS_PATH + 32];
@@ -80,6 +82,7 @@ struct agent {
         size_t n_daemons;
         struct kube *kubes[SETTINGS_SERVICES];
         struct routers *routers; /* NULL: there are no others */
+        struct traces *traces;   /* NULL: there is no collector */
 
         nsec file_at;
         long long file_stamp[3];
@@ -170,6 +173,12 @@ int routers_set(struct agent *agent, struct err *err); /* as agent->settings say
 void routers_tick(struct agent *agent);
 void routers_hear(struct agent *agent); /* what has arrived: between the ticks, too */
 void routers_done(struct agent *agent);
+
+/* traces.c */
+int traces_set(struct agent *agent, struct err *err); /* as agent->settings say. -errno: there are none */
+void traces_tick(struct agent *agent);
+void traces_hear(struct agent *agent); /* what nginx has logged: between the ticks, too */
+void traces_done(struct agent *agent);
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

@@ -144,6 +144,8 @@ static void take_fresh(struct agent *agent)
                 tenants_set(agent);
         if (routers_set(agent, &err) < 0)
                 agent_log(agent, "%s", err.text);
+        if (traces_set(agent, &err) < 0)
+                agent_log(agent, "%s", err.text);
         free(before);
         agent_log(agent, "%s was read again", agent->options->config);
 }

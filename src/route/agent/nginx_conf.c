@@ -30,6 +30,44 @@ static const char log_format[] =
         "                '\"decision_us\":\"$sublet_decision_us\",\"session\":\"$sublet_session\","
         "\"upstream\":\"$upstream_addr\",\"upstream_status\":\"$upstream_status\"}';\n";
 
+/* For traces.c. The numbers of the spans are parts of the request's, which is made up. */
+static const char spans[] =
+        "        map $http_traceparent $sublet_trace {\n                default $request_id;\n"
+        "                "
+        "\"~^(?!ff)[0-9a-f]{2}-(?!0{32})(?<sublet_t>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-|$)\" "
+        "$sublet_t;\n        }\n"
+        "        map $http_traceparent $sublet_parent {\n                default \"\";\n"
+        "                "
+        "\"~^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})(?<sublet_p>[0-9a-f]{16})-[0-9a-f]{2}(-|$)\" "
+        "$sublet_p;\n        }\n"
+        "        map $http_traceparent $sublet_flags {\n                default \"\";\n"
+        "                "
+        "\"~^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-(?<sublet_f>[0-9a-f]{2})(-|$)\" "
+        "$sublet_f;\n        }\n"
+        "        map $sublet_flags $sublet_traced {\n                default 0;\n                \"\" "
+        "$sublet_sampled;\n"
+        "                \"~[13579bdf]$\" 1;\n        }\n"
+        "        map $request_id $sublet_span {\n                \"~^(?<sublet_s>.{16})\" $sublet_s;\n        }\n"
+        "        map $request_id $sublet_span_client {\n                \"~(?<sublet_c>.{16})$\" $sublet_c;\n        "
+        "}\n"
+        "        map $request_id $sublet_span_hold {\n                \"~^.{8}(?<sublet_h>.{16})\" $sublet_h;\n        "
+        "}\n"
+        "        log_format spans escape=json "
+        "'{\"trace\":\"$sublet_trace\",\"span\":\"$sublet_span\",\"parent\":\"$sublet_parent\",'\n"
+        "                "
+        "'\"span_client\":\"$sublet_span_client\",\"span_hold\":\"$sublet_span_hold\",\"end\":\"$msec\","
+        "\"seconds\":$request_time,'\n"
+        "                "
+        "'\"id\":\"$request_id\",\"client\":\"$remote_addr\",\"key\":\"$sublet_key\",\"method\":\"$request_method\","
+        "\"path\":\"$uri\",\"status\":$status,'\n"
+        "                '\"model\":\"$sublet_model\",\"replica\":\"$sublet_replica\",\"reason\":\"$sublet_reason\","
+        "\"prompt\":\"$sublet_prompt\",\"matched\":\"$sublet_matched\",'\n"
+        "                "
+        "'\"held_ms\":\"$sublet_wait_ms\",\"first_ms\":\"$sublet_first_ms\",\"expected_ms\":\"$sublet_expected_ms\","
+        "\"tries\":\"$sublet_tries\",'\n"
+        "                '\"decision_us\":\"$sublet_decision_us\",\"upstream\":\"$upstream_addr\","
+        "\"upstream_status\":\"$upstream_status\"}';\n";
+
 static const char proxy[] = "                        proxy_http_version 1.1;\n"
                             "                        proxy_set_header Connection $sublet_connection;\n"
                             "                        proxy_set_header Upgrade $sublet_upgrade;\n"
@@ -223,6 +261,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                       route_settings_has_tls(settings) ? "https" : "http");
         (void)fputs(proxy, to);
         write_replica_tls(to, settings);
+        if (*settings->traces)
+                (void)fputs("                        proxy_set_header traceparent "
+                            "00-$sublet_trace-$sublet_span_client-0$sublet_traced;\n",
+                            to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
         if (settings->n_keys) /* the router's keys are not for the replicas */
                 (void)fputs("                        proxy_set_header Authorization \"\";\n"
@@ -269,18 +311,39 @@ static void write_http(FILE *to, const struct settings *settings, const struct n
                               temporary[i]);
 }
 
+/* "off" would be off for spans, too. */
+static void write_logs(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
+{
+        (void)fputs(log_format, to);
+        if (!strcmp(settings->log, "off") && !*settings->traces)
+                (void)fputs("        access_log off;\n", to);
+        else if (*settings->log && strcmp(settings->log, "off") != 0)
+                (void)fprintf(to, "        access_log \"%s\" sublet;\n", settings->log);
+        else if (!*settings->log)
+                (void)fprintf(to, "        access_log \"%s/requests.log\" sublet;\n", environment->dir);
+        if (!*settings->traces)
+                return;
+        if (settings->traces_sample && settings->traces_sample < 1000)
+                (void)fprintf(to, "        split_clients $request_id $sublet_sampled {\n                %u.%u%% 1;\n",
+                              settings->traces_sample / 10, settings->traces_sample % 10);
+        else
+                (void)fputs("        map \"\" $sublet_sampled {\n", to);
+        (void)fprintf(to, "                %s %d;\n        }\n",
+                      settings->traces_sample && settings->traces_sample < 1000 ? "*" : "default",
+                      settings->traces_sample >= 1000);
+        (void)fputs(spans, to);
+        (void)fprintf(
+                to,
+                "        access_log syslog:server=unix:%s/spans.sock,nohostname,tag=sublet spans if=$sublet_traced;\n",
+                environment->dir);
+}
+
 void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
         write_main(to, settings, environment);
         (void)fputs("http {\n", to);
-        (void)fputs(log_format, to);
-        if (!strcmp(settings->log, "off"))
-                (void)fputs("        access_log off;\n", to);
-        else if (*settings->log)
-                (void)fprintf(to, "        access_log \"%s\" sublet;\n", settings->log);
-        else
-                (void)fprintf(to, "        access_log \"%s/requests.log\" sublet;\n", environment->dir);
         write_http(to, settings, environment);
+        write_logs(to, settings, environment);
         write_keys(to, settings);
         write_clients(to, settings);
         write_ours(to, settings, environment);

@@ -260,6 +260,13 @@ static int check_routers(struct settings_cursor *cursor, const json_t *file, con
         return 0;
 }
 
+static bool is_collector(const char *text)
+{
+        const char *host = !strncmp(text, "http://", 7) ? text + 7 : !strncmp(text, "https://", 8) ? text + 8 : "";
+
+        return *host && *host != '/' && !strpbrk(host, " \t\r\n@?#");
+}
+
 static int check_settings(struct settings_cursor *cursor, const json_t *file, const struct settings *settings)
 {
         cursor->where[0] = '\0';
@@ -282,6 +289,9 @@ static int check_settings(struct settings_cursor *cursor, const json_t *file, co
                                  "health_every and health_timeout: must be at least 10ms");
         if (*settings->health != '/' && strcmp(settings->health, "off"))
                 return refuse_at(cursor, file, "health", "health: expected a path such as /health, or off");
+        if (*settings->traces && !is_collector(settings->traces))
+                return refuse_at(cursor, file, "traces",
+                                 "traces: expected http://HOST:PORT of a collector, or https://");
         if (!settings->listen.n && !*settings->certificate)
                 return refuse_at(cursor, file, "listen", "listen: no client could connect");
         return check_routers(cursor, file, settings);

@@ -106,7 +106,8 @@ struct settings {
         char replica_ca[SETTINGS_PATH], replica_certificate[SETTINGS_PATH], replica_certificate_key[SETTINGS_PATH];
         bool verifies_replicas;
         uint32_t workers, queue, breaker, health_failures;
-        unsigned int retries; /* permille */
+        char traces[SETTINGS_TEXT];
+        unsigned int retries, traces_sample; /* permille */
         nsec hold, breaker_time, first_byte, read_timeout, drain, health_every, health_timeout, scrape;
         bytes body, zone, log_size;
 
