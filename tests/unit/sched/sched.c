@@ -385,8 +385,9 @@ static nsec watched_round(struct sched *sched, struct fake_tenant *tenant, int w
         return row_of(sched, tenant->id).used - used;
 }
 
-/* Rounds until a window of them is billed for less than a third of its time, or for more than two thirds of its work. Kicks
- * come at random moments, a round may last longer on a busy machine, and a correction is billed in one: so windows. */
+/* Rounds until a window of them is billed for less than a third of its time, or for more than two thirds of its work.
+ * Kicks come at random moments, a round may last longer on a busy machine, and a correction is billed in one: so
+ * windows. */
 static bool comes_to(struct sched *sched, struct fake_tenant *tenant, int work_msec, int msec, bool is_less)
 {
         for (int window = 0; window < 8; window++) {
