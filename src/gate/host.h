@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+struct file;
 struct process;
 struct request;
 struct worker;
@@ -33,4 +34,8 @@ struct gate_host {
 
         /* Lets another thread wait for notifications while this one makes a call that may take long (G4). */
         void (*reader_release)(struct worker *worker);
+
+        /* Whether a process but us has the file of a space open, or may have. A supervisor's alone: it looks through
+         * /proc. has_tasks: as in files_drop_unused. */
+        bool (*is_open)(const struct file *file, bool has_tasks);
 };

@@ -190,7 +190,7 @@ static bool space_empty(void *context, const struct file *file)
 
 void settle_spaces(struct gate *gate)
 {
-        const struct files_release release = { gate, has_ranges, space_empty };
+        const struct files_release release = { gate, gate->host->is_open, has_ranges, space_empty };
 
         files_drop_unused(&gate->files, !gate->is_empty, &release);
 }

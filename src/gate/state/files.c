@@ -300,7 +300,7 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
 
 /* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they
  * were in. What waits is another tenant's then. */
-static bool anybody_has(const struct file *file, bool has_tasks)
+bool files_open_elsewhere(const struct file *file, bool has_tasks)
 {
         const struct sought sought = { .fd = file->fd, .may_wait = has_tasks };
         struct dirent *entry;
@@ -334,7 +334,7 @@ void files_drop_unused(struct files *files, bool has_tasks, const struct files_r
         struct file file = { 0 };
 
         while (files_next(files, file.number, &file)) {
-                bool is_unused = file.n_users == 1 && !anybody_has(&file, has_tasks) &&
+                bool is_unused = file.n_users == 1 && !release->is_open(&file, has_tasks) &&
                                  !is_mapped_by_any(files, &file, release->is_mapped) &&
                                  release->empty(release->context, &file);
 

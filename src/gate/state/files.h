@@ -68,6 +68,9 @@ nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: ne
 struct files_release {
         void *context;
 
+        /* Whether a process but us has the space open, as files_open_elsewhere. True when in doubt. */
+        bool (*is_open)(const struct file *file, bool has_tasks);
+
         /* Whether a process maps one of the spaces, by files_have_range. True when in doubt. */
         bool (*is_mapped)(struct files *files, pid_t process);
 
@@ -75,8 +78,12 @@ struct files_release {
         bool (*empty)(void *context, const struct file *file);
 };
 
-/* Closes the spaces that no process but us has open or mapped, once they are empty. Looks through /proc: not for the
- * path of a call. The callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
+/* Whether a table of descriptors in /proc but our own has the file, or what a call under way or another kernel object
+ * may hold hides it. Looks at every process: not for the path of a call. */
+bool files_open_elsewhere(const struct file *file, bool has_tasks);
+
+/* Closes the spaces that no process but us has open or mapped, once they are empty. Not for the path of a call. The
+ * callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
 void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release);
 
 /* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's

@@ -19,27 +19,61 @@ teardown() {
         machine_end
 }
 
-# pair SHARE SHARE: how many copies a and b make in four seconds, in $a and $b; ps in $rows
-pair() {
-        on "$sublet" run -q --name a --mem 2G --share "$1" -- "$plain/tests/gpu/gpu-copies" 4 1 8 < /dev/null \
-                > "$BATS_TEST_TMPDIR/a" 3>&- &
-        supervisors=($!)
-        on "$sublet" run -q --name b --mem 2G --share "$2" -- "$plain/tests/gpu/gpu-copies" 4 1 8 < /dev/null \
-                > "$BATS_TEST_TMPDIR/b" 3>&- &
+# copier NAME SHARE: a tenant that copies for four seconds once its pipe has a line. It has so many copies in flight
+# that the engine has some of it also when a busy machine lets the program wait.
+copier() {
+        mkfifo "$machine/$1.go"
+        on "$sublet" run -q --name "$1" --mem 2G --share "$2" -- "$plain/tests/gpu/gpu-copies" 4 1 32 < "$machine/$1.go" \
+                > "$machine/$1" 3>&- &
         supervisors+=($!)
-        wait_for eval 'grep -q "at=.*done=..." "$BATS_TEST_TMPDIR/a" && grep -q "at=" "$BATS_TEST_TMPDIR/b"'
+}
+
+# while_both FILE FILE: how many copies each has made while both copied, and how many milliseconds that was
+while_both() {
+        awk 'FNR == 1 { f++ } /^at=/ { split($1, t, "="); split($2, d, "="); n[f]++; at[f, n[f]] = t[2] / 1e6; done[f, n[f]] = d[2] }
+             function by(f, when, i) {
+                     for (i = 1; i < n[f] - 1 && at[f, i + 1] < when; i++)
+                             ;
+                     return done[f, i] + (done[f, i + 1] - done[f, i]) * (when - at[f, i]) / (at[f, i + 1] - at[f, i])
+             }
+             END {
+                     if (n[1] < 2 || n[2] < 2)
+                             exit 1
+                     begin = at[1, 1] > at[2, 1] ? at[1, 1] : at[2, 1]
+                     end = at[1, n[1]] < at[2, n[2]] ? at[1, n[1]] : at[2, n[2]]
+                     printf "%d %d %d\n", by(1, end) - by(1, begin), by(2, end) - by(2, begin), end - begin
+             }' "$1" "$2"
+}
+
+# pair SHARE SHARE: how many copies a and b make while both copy, in $a and $b; ps in $rows. On a busy machine one may
+# begin a second after the other, and has the engine to itself for the last one.
+pair() {
+        local to_a to_b msec
+        supervisors=()
+        copier a "$1"
+        copier b "$2"
+        exec {to_a}> "$machine/a.go" {to_b}> "$machine/b.go"
+        wait_for eval 'grep -q ready "$machine/a" && grep -q ready "$machine/b"'
+        echo >&"$to_a"
+        echo >&"$to_b"
+        exec {to_a}>&- {to_b}>&-
+        wait_for eval 'grep -q "at=.*done=..." "$machine/a" && grep -q "at=" "$machine/b"'
         rows=$(on "$sublet" ps --json)
         wait "${supervisors[@]}"
         supervisors=()
-        a=$(sed -n 's/^copies=\([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/a")
-        b=$(sed -n 's/^copies=\([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/b")
-        echo "a=$a b=$b"
+        rm "$machine/a.go" "$machine/b.go"
+        read -r a b msec < <(while_both "$machine/a" "$machine/b")
+        echo "${try:-1}: a=$a b=$b in $msec ms"
 }
 
+# Three times at most: a machine that is busy elsewhere may keep a program, or the daemon, from its processor.
 @test "two tenants that only copy have the copy engine by their shares" {
-        pair 80 20
-        [ "$a" -gt $((b * 5 / 2)) ]
-        [ "$b" -gt $((a / 8)) ]
+        local try
+        for try in 1 2 3; do
+                pair 80 20
+                if [ "$a" -gt $((b * 5 / 2)) ] && [ "$b" -gt $((a / 8)) ]; then return 0; fi
+        done
+        return 1
 }
 
 @test "what a tenant has had of an engine is in ps and in the metrics" {

@@ -55,7 +55,7 @@ static bool empty(void *context, const struct file *file)
 
 static uint64_t drop_with(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process))
 {
-        const struct files_release release = { NULL, is_mapped, empty };
+        const struct files_release release = { NULL, files_open_elsewhere, is_mapped, empty };
 
         emptied = 0;
         files_drop_unused(files, has_tasks, &release);
