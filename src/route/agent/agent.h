@@ -148,6 +148,8 @@ int ports_check(const struct settings *settings, struct err *err); /* -EADDRINUS
 
 /* names.c */
 void names_set(struct agent *agent, struct fleet_replica *replica); /* its address is another */
+void names_list(
+        struct agent *agent); /* after file_list: the addresses of names that are listed no more, or otherwise */
 void names_tick(struct agent *agent);
 void names_drop(struct fleet_replica *replica);
 

@@ -25,6 +25,7 @@ void file_list(struct agent *agent)
         for (size_t i = 0; i < settings->n_replicas; i++)
                 (void)agent_replica(agent, settings->replicas[i].name, settings->replicas[i].address, FLEET_FILE,
                                     &settings->replicas[i].config);
+        names_list(agent);
 }
 
 static void stamp(const char *path, long long ret[static 3])

@@ -92,6 +92,11 @@ const char *fleet_why(const struct fleet_replica *replica)
         return state_of(replica).why;
 }
 
+bool fleet_is_used(const struct fleet_replica *replica)
+{
+        return replica->is_listed && !replica->is_several;
+}
+
 bool fleet_is_unsure(const struct fleet_replica *replica)
 {
         return state_of(replica).is_unsure;

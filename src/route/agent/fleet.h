@@ -35,6 +35,7 @@ enum fleet_sleep {
 
 enum {
         FLEET_FILE = -1, /* origin: the file; else the index of a Kubernetes service */
+        FLEET_NAME = -2, /* ... or one of the addresses of a name in the file */
         FLEET_MAX = SETTINGS_REPLICAS,
 };
 
@@ -44,7 +45,11 @@ struct fleet_replica {
         char numeric[SETTINGS_WORD]; /* its address, not as a name; empty: the name did not resolve yet */
         struct lookup *lookup;       /* under way (names.c) */
         nsec lookup_at;
-        bool is_unresolved; /* the last one failed */
+        bool is_unresolved;            /* the last one failed */
+        int family;                    /* of the addresses that count */
+        bool is_several;               /* its name has several: each is a replica of its own, and this one is none */
+        bool is_short;                 /* there was no room for all of them */
+        char member_of[SETTINGS_NAME]; /* the replica whose name has this address, among others; "": none */
         struct replica_settings config;
         int origin;
         bool is_listed; /* its source still lists it */
@@ -100,6 +105,8 @@ void fleet_remove(struct fleet *fleet, struct fleet_replica *replica); /* the ca
 
 const char *fleet_state(const struct fleet_replica *replica); /* "up", "asleep", "draining", "down" */
 const char *fleet_why(const struct fleet_replica *replica);   /* why it is not up, for messages */
+
+bool fleet_is_used(const struct fleet_replica *replica); /* listed, and not a name whose addresses are the replicas */
 
 bool fleet_is_unsure(const struct fleet_replica *replica); /* it is not up because it was not asked yet */
 

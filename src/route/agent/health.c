@@ -221,7 +221,7 @@ void health_tick(struct agent *agent)
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
 
-                if (!replica->is_listed)
+                if (!fleet_is_used(replica))
                         continue;
                 probe(replica);
                 poll_models(replica);

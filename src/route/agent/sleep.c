@@ -287,7 +287,7 @@ void sleep_tick(struct agent *agent)
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
 
-                if (!replica->is_listed)
+                if (!fleet_is_used(replica))
                         continue;
                 poll_sleep(replica);
                 if (replica->sleep == FLEET_AWAKE)

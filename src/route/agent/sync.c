@@ -72,7 +72,9 @@ static void read_replicas(struct agent *agent, const json_t *list)
                 const char *name = json_string_value(json_object_get(entry, "name"));
                 struct fleet_replica *replica = name ? fleet_find(&agent->fleet, name) : NULL;
 
-                if (replica) {
+                if (replica && replica->is_several) {
+                        continue; /* its members are what counts */
+                } else if (replica) {
                         read_replica(agent, replica, entry);
                 } else if (name && route_settings_is_name(name)) { /* left by an earlier agent */
                         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
@@ -172,6 +174,7 @@ static void on_removed(void *context, const struct http_answer *answer)
         }
         json_decref(replica->acknowledged);
         replica->acknowledged = NULL;
+        replica->is_there = false;
 }
 
 /* Logs what changed. */
@@ -224,7 +227,7 @@ static void push(struct fleet_replica *replica)
                 return;
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s%s", replica->name,
                        replica->is_listed && replica->acknowledged && replica->must_forget ? "/forget" : "");
-        if (!replica->is_listed && replica->acknowledged) {
+        if (!fleet_is_used(replica) && (replica->acknowledged || (replica->is_several && replica->is_there))) {
                 call(agent, "DELETE", path, NULL, on_removed, replica, &replica->push);
         } else if (!replica->is_listed) {
                 agent_log(agent, "replica %s: removed", replica->name);
@@ -252,7 +255,7 @@ static bool is_complete(const struct agent *agent)
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 const struct fleet_replica *replica = agent->fleet.at[i];
 
-                if (replica->is_listed && !replica->acknowledged && !replica->is_there)
+                if (fleet_is_used(replica) && !replica->acknowledged && !replica->is_there)
                         return false;
         }
         return kube_is_listed(agent);

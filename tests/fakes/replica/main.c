@@ -19,12 +19,19 @@
 #include <string.h>
 
 static const struct option OPTIONS[] = {
-        { "listen", required_argument, NULL, 'l' },    { "model", required_argument, NULL, 'm' },
-        { "share", required_argument, NULL, 's' },     { "scale", required_argument, NULL, 'x' },
-        { "blocks", required_argument, NULL, 'b' },    { "block", required_argument, NULL, 'k' },
-        { "sequences", required_argument, NULL, 'q' }, { "wake", required_argument, NULL, 'w' },
-        { "metrics", required_argument, NULL, 'M' },   { "instant", no_argument, NULL, 'i' },
-        { "early", no_argument, NULL, 'e' },           { NULL, 0, NULL, 0 },
+        { "listen", required_argument, NULL, 'l' },
+        { "model", required_argument, NULL, 'm' },
+        { "share", required_argument, NULL, 's' },
+        { "scale", required_argument, NULL, 'x' },
+        { "blocks", required_argument, NULL, 'b' },
+        { "block", required_argument, NULL, 'k' },
+        { "sequences", required_argument, NULL, 'q' },
+        { "wake", required_argument, NULL, 'w' },
+        { "metrics", required_argument, NULL, 'M' },
+        { "instant", no_argument, NULL, 'i' },
+        { "early", no_argument, NULL, 'e' },
+        { "cold", required_argument, NULL, 'c' },
+        { NULL, 0, NULL, 0 },
 };
 
 static int usage(void)
@@ -38,6 +45,7 @@ static int usage(void)
               "  --sequences N       at once (default: 256)\n"
               "  --wake SECONDS      that /wake_up takes (default: 0.5)\n"
               "  --metrics vllm|vllm-old|sglang\n"
+              "  --cold SECONDS      more that its first work takes: compilation, reading what it needs\n"
               "  --early             the head of a stream at once, before its first token\n"
               "  --instant           answer at once, without the engine\n",
               stderr);
@@ -92,6 +100,9 @@ static int set(struct program *program, int option, const char *value)
                 return 0;
         case 'w':
                 o->wake_seconds = number;
+                return number >= 0 ? 0 : -EINVAL;
+        case 'c':
+                o->cold_seconds = number;
                 return number >= 0 ? 0 : -EINVAL;
         default:
                 break;

@@ -93,6 +93,10 @@ static void begin_iteration(struct replica *replica, nsec now)
 {
         nsec span = replica->is_asleep ? 0 : engine_begin(&replica->engine);
 
+        if (span && replica->options.cold_seconds > 0) {
+                span += (nsec)(replica->options.cold_seconds * NSEC_PER_SEC);
+                replica->options.cold_seconds = 0;
+        }
         replica->busy_until = span ? now + span : INT64_MAX;
 }
 

@@ -37,8 +37,9 @@ struct replica_options {
         double share, scale; /* part of the device; how much faster than real time */
         uint32_t blocks;
         double wake_seconds;
-        bool is_early;   /* sends the head of a stream and a comment at once, as ASGI servers do */
-        bool is_instant; /* answers at once, without engine or JSON: for measuring a proxy */
+        double cold_seconds; /* the first iteration takes so much longer */
+        bool is_early;       /* sends the head of a stream and a comment at once, as ASGI servers do */
+        bool is_instant;     /* answers at once, without engine or JSON: for measuring a proxy */
         enum metrics_names metrics;
         struct engine_model engine;
 };

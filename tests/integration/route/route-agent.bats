@@ -226,6 +226,63 @@ said() {
         [ "$(code "$(chat hi 1)")" = 200 ]
 }
 
+# The replicas that the module knows
+names() {
+        api /v1/state | jq -r '[.replicas[].name] | sort | join(" ")'
+}
+
+@test "a name with several addresses is several replicas, which come and go with its records" {
+        unshare -m true 2> /dev/null || skip 'no mount namespace of our own'
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        for address in 127.0.0.2 127.0.0.3 127.0.0.4; do
+                "$build/tests/fakes/replica" --model m --instant --listen "$address:$port" 3>&- &
+                pids+=($!)
+                until_ curl -sf "http://$address:$port/health"
+        done
+        server=127.77.$((RANDOM % 250 + 1)).$((RANDOM % 250 + 1)) # each test that runs at once has its own
+        echo "nameserver $server" > "$dir/resolv.conf"
+        echo 'pool.test 127.0.0.2 127.0.0.3' > "$dir/records"
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/names.py" "$server" 53 "$dir/records" 3>&- &
+        pids+=($!)
+        printf -- '- {name: a, address: "pool.test.:%s"}\n' "$port" > "$dir/replicas"
+        configure
+        unshare -m sh -c 'mount --make-rprivate / && mount --bind "$1" /etc/resolv.conf && shift && exec "$@"' - \
+                "$dir/resolv.conf" "$sublet" route --dir "$dir/run" \
+                --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml" >> "$dir/said" 2>&1 3>&- &
+        agent=$!
+        for _ in 1 2 3; do until_ is 'a:127.0.0.2 a:127.0.0.3' names && break; done
+        until_ is upup eval 'echo "$(state a:127.0.0.2)$(state a:127.0.0.3)"'
+        run -0 "$sublet" route state --dir "$dir/run"
+        [[ $output == *a:127.0.0.2* ]] && [[ $output == *a:127.0.0.3* ]]
+        for i in $(seq 12); do [ "$(code "$(chat "hi $i" 1)")" = 200 ]; done
+        [ "$(of a:127.0.0.2 sent)" -gt 0 ]
+        [ "$(of a:127.0.0.3 sent)" -gt 0 ]
+        echo 'pool.test 127.0.0.2 127.0.0.4' > "$dir/records" # one is replaced: the other is what it was
+        sent=$(of a:127.0.0.2 sent)
+        for _ in 1 2 3; do until_ is 'a:127.0.0.2 a:127.0.0.4' names && break; done
+        [ "$(of a:127.0.0.2 sent)" -ge "$sent" ]
+        until_ is up state a:127.0.0.4
+        : > "$dir/records" # a name that is gone changes nothing
+        for _ in 1 2 3; do until_ said 'replica a: pool.test.: ' && break; done
+        [ "$(names)" = 'a:127.0.0.2 a:127.0.0.4' ]
+        configure 'queue: 7' # and neither does a changed file
+        until_ is 7 eval 'api /v1/settings | jq .queue'
+        [ "$(names)" = 'a:127.0.0.2 a:127.0.0.4' ]
+        echo 'pool.test 127.0.0.3 ::1' > "$dir/records" # one of a family is one process
+        for _ in 1 2 3; do until_ is a names && break; done
+        [ "$(of a address)" = "\"127.0.0.3:$port\"" ]
+        until_ is up state a
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        sed -i 's/name: a/name: b/' "$dir/replicas"
+        echo 'pool.test 127.0.0.3 127.0.0.4 127.0.0.2' > "$dir/records"
+        configure
+        for _ in 1 2 3; do until_ is 'b:127.0.0.2 b:127.0.0.3 b:127.0.0.4' names && break; done
+        until_ is up state b:127.0.0.2
+        : > "$dir/replicas"
+        configure
+        until_ is '' names
+}
+
 @test "replicas may be named on the command line, without a file" {
         port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         "$build/tests/fakes/replica" --model m --instant --listen "127.0.0.1:$port" 3>&- &

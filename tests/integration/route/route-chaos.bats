@@ -125,7 +125,7 @@ waiting_at() { # REPLICA N
 }
 
 @test "a replica is killed with 50 requests in prefill: all of them are answered elsewhere" {
-        replica a
+        replica a --scale 0.01 # in prefill until it is killed, however slow this machine is
         put a
         burst 50 2 '' "$(long 300000)"
         until_ waiting_at a 50
@@ -137,7 +137,7 @@ waiting_at() { # REPLICA N
 }
 
 @test "it had sent the head of its streams, as ASGI servers do: they are answered elsewhere all the same" {
-        replica a --early
+        replica a --early --scale 0.01
         put a
         burst 30 2 ',"stream":true' "$(long 120000)"
         until_ waiting_at a 30
@@ -158,7 +158,7 @@ waiting_at() { # REPLICA N
 }
 
 @test "a replica that was put out loses what it has in hand to the others" {
-        replica a
+        replica a --scale 0.01
         put a
         burst 20 2 '' "$(long 120000)"
         until_ waiting_at a 20
@@ -208,7 +208,7 @@ waiting_at() { # REPLICA N
 }
 
 @test "the only replica restarts: all requests wait for it, those in its hands too" {
-        replica a
+        replica a --scale 0.01
         put a
         burst 20 2 '' "$(long 120000)"
         until_ waiting_at a 20
@@ -321,6 +321,37 @@ waiting_at() { # REPLICA N
         done
         echo "the newcomer got $(of c sent) of 60"
         [ "$(of c sent)" -ge 6 ]
+}
+
+# joins_cold FIELDS: a replica whose first answers take 4 s comes to two that work; it gets its part soon afterwards
+joins_cold() {
+        local text before parts=0
+        text=$(long 16000)
+        for name in a b; do
+                replica $name --scale 10
+                put $name 'rate: 0'
+        done
+        for round in 1 2; do
+                burst 12 2 "$1" "before, $round: $text"
+                none_failed
+        done
+        replica c --scale 10 --cold 4
+        put c 'rate: 0'
+        for round in $(seq 60); do
+                before=$(of c sent)
+                burst 12 2 "$1" "after, $round: $text"
+                none_failed
+                [ "$(ask c /replica/stats | jq .done)" -gt 0 ] || continue # still cold, or tried by nobody
+                echo "round $round: the newcomer got $(($(of c sent) - before)) of 12"
+                [ $(($(of c sent) - before)) -lt 2 ] || parts=$((parts + 1))
+                [ "$parts" -lt 3 ] || break
+        done
+        [ "$parts" -eq 3 ]
+        [ "$(of c failed)" -eq 0 ]
+}
+
+@test "a replica whose first answers take 4 s gets its part afterwards" {
+        joins_cold ''
 }
 
 @test "under load, one replica after another fails in one way after another: nothing that had not begun is lost" {
