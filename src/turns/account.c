@@ -60,9 +60,11 @@ static void account_debt(struct turns *turns, struct entity *entity, const struc
 
         if (sums->spent > entity->spent && wanted > passed / 10 * 9)
                 entity->saturated_for += passed;
+        else if (passed > 0 && entity->has_goal)
+                entity->saturated_for = nsec_max(entity->saturated_for - (wanted < passed / 2 ? 8 : 1) * passed, 0);
         else if (passed > 0)
                 entity->saturated_for = 0;
-        entity->debt += wanted - part(passed, entity->share);
+        entity->debt += (entity->has_goal ? entity->spent : wanted) - part(passed, entity->share);
         entity->debt = nsec_min(nsec_max(entity->debt, 0), 2 * entity->allowance);
 }
 

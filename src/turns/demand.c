@@ -4,6 +4,8 @@
  *
  *      D1  An always-on entity that uses, or waits for, more than its share becomes time-sliced: account.c keeps the
  *          debt.
+ *          One with a goal is charged for use only: waiting is what its goal limits, and bursts of an open loop are
+ *          within its share. It joins when it has been short of time for BURST_OF_GOAL;
  *      D2  A holder that the device has not switched to since its turn began has no work: the device does not switch to
  *          a channel group without work, and switches at once to one that was preempted. So an entity that became idle
  *          is found at its next turn, with the meter alone.
@@ -25,6 +27,7 @@
 #define PROBE_SPAN (6 * NSEC_PER_MSEC) /* some slices of both */
 #define PROBE_MAX (60 * NSEC_PER_MSEC)
 #define BURST_MAX (20 * NSEC_PER_MSEC) /* longer than that is not a burst */
+#define BURST_OF_GOAL (200 * NSEC_PER_MSEC)
 #define PROBE_EVERY (50 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MIN (200 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MAX (3200 * NSEC_PER_MSEC)
@@ -36,7 +39,9 @@ void demand_allow(struct turns *turns, const struct turns_view *view)
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                if (view->tenants[i].class == TURNS_LATENCY)
+                if (view->tenants[i].goal)
+                        entity->allowance = nsec_max(2 * part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
+                else if (view->tenants[i].class == TURNS_LATENCY)
                         entity->allowance = nsec_max(part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
                 else
                         entity->allowance = nsec_max(part(turns->period, entity->share) / 2, NSEC_PER_MSEC);
@@ -71,7 +76,8 @@ static bool is_busy(const struct entity *entity, const struct turns_tenant *tena
 
 bool demand_wants_more(const struct entity *entity, bool is_latency)
 {
-        return entity->debt > entity->allowance || (!is_latency && entity->saturated_for > BURST_MAX);
+        return entity->debt > entity->allowance ||
+               (!is_latency && entity->saturated_for > (entity->has_goal ? BURST_OF_GOAL : BURST_MAX));
 }
 
 void demand_join(struct turns *turns, const struct turns_view *view)

@@ -21,9 +21,10 @@ enum {
         NOBODY = -1, /* instead of an entity's index */
 };
 
-#define SWITCH (100 * NSEC_PER_USEC)      /* of a device from one tenant to another (docs/time.md) */
-#define TURN_MIN (5 * NSEC_PER_MSEC)      /* the calls for a turn cost 0.9 ms; a shorter one waits until more is owed */
-#define TURN_SHORT (1500 * NSEC_PER_USEC) /* the same, in rounds that steps.c has shortened */
+#define SWITCH (100 * NSEC_PER_USEC) /* of a device from one tenant to another (docs/time.md) */
+#define TURN_MIN (5 * NSEC_PER_MSEC) /* the calls for a turn cost 0.9 ms; a shorter one waits until more is owed */
+#define TURNS_GOAL_ROOM (2 * NSEC_PER_MSEC) /* of a round, in the mean: beside a goal (steps.c, S7) */
+#define TURN_SHORT (1500 * NSEC_PER_USEC)   /* the same, in rounds that steps.c has shortened */
 #define SWITCHED_TO_MAX (6 * NSEC_PER_MSEC) /* the device is on a holder with work by then: calls take 0.7 ms or more */
 #define SWITCHED_TO_SHORT (3 * NSEC_PER_MSEC) /* the same, in such rounds: sooner, and sometimes wrongly */
 #define LATE (5 * NSEC_PER_MSEC)              /* a meter further behind says nothing about this moment */
@@ -85,6 +86,7 @@ struct entity {
         nsec launched_at, launch_used, looked_at;
         nsec beside; /* what it had had, in n_beside intervals, when others began to work beside it */
         uint64_t n_beside;
+        bool has_goal;
         nsec may_wait;   /* for the turns of others; INT64_MAX: it does not matter */
         nsec step_slice; /* longer than its step; 0: none yet */
         nsec sliced_at;  /* when `slice` changed */

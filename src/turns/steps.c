@@ -19,6 +19,10 @@
  *      S6  A synchronous entity is taken off without preemption in a short round: it ends by itself within a step, and
  *          a preemption would take the next one off the device, too (0.2 ms more of work; docs/time.md).
  *
+ *      S7  An entity with a goal (turns.h) waits for what the goal leaves beside its step and the handover, and a third
+ *          less: a turn may be a quarter longer (S5). A round for it has TURNS_GOAL_ROOM for each, and is never rounded
+ *          up. It is sensitive whatever is known of its work.
+ *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
  */
@@ -28,6 +32,7 @@
 #define BOUND (5 * NSEC_PER_MSEC)
 #define STEPS 3
 #define TURN_ROOM (4 * NSEC_PER_MSEC)
+#define HANDOVER NSEC_PER_MSEC          /* what a wait is longer than the turns in it: calls, and a switch */
 #define ROUNDS_OF (100 * NSEC_PER_MSEC) /* that many hold whole rounds: R1 */
 #define SLICED (10 * NSEC_PER_MSEC)     /* a slice is in force by then */
 #define SLICE_LEAST (2 * NSEC_PER_MSEC) /* the driver's own, before that */
@@ -172,6 +177,17 @@ static void step_slice_set(struct entity *entity)
                 entity->step_slice *= 2;
 }
 
+/* S7 */
+static nsec goal_wait(const struct turns *turns, int entity, nsec goal)
+{
+        nsec steps = 2 * turns->entities[entity].half_step, longest = 0;
+
+        for (int i = 0; i < (int)turns->n; i++)
+                if (i != entity && turns->entities[i].has_step)
+                        longest = nsec_max(longest, 2 * turns->entities[i].half_step);
+        return nsec_max((goal - HANDOVER - steps - longest) / 3 * 2, NSEC_PER_MSEC);
+}
+
 void steps_look(struct turns *turns, const struct turns_view *view)
 {
         nsec spent = 0;
@@ -184,11 +200,15 @@ void steps_look(struct turns *turns, const struct turns_view *view)
                 beside_look(turns, entity, &view->tenants[i], spent);
                 ring_look(turns, entity, &view->tenants[i]);
                 entity->may_wait = INT64_MAX;
+                entity->has_goal = view->tenants[i].goal > 0;
+                if (view->tenants[i].goal)
+                        entity->may_wait = goal_wait(turns, (int)i, view->tenants[i].goal);
                 if (!entity->is_synchronous)
                         continue;
                 if (entity->has_step)
                         step_slice_set(entity);
-                if (view->tenants[i].class != TURNS_BATCH && view->tenants[i].work != TURNS_WORK_UNKNOWN)
+                if (!view->tenants[i].goal && view->tenants[i].class != TURNS_BATCH &&
+                    view->tenants[i].work != TURNS_WORK_UNKNOWN)
                         entity->may_wait = nsec_max(BOUND, STEPS * 2 * entity->half_step); /* S3 */
         }
 }
@@ -214,15 +234,23 @@ static nsec round_of(const struct turns *turns, const struct entity *entity)
 
 nsec steps_round(const struct turns *turns)
 {
-        nsec round = turns->period, least = 0;
+        nsec round = turns->period, goal_round = turns->period, n = 0;
 
         if (turns->now - turns->metered_until > LATE)
                 return round;
         for (size_t i = 0; i < turns->n; i++) {
-                round = nsec_min(round, round_of(turns, &turns->entities[i]));
-                least += takes_part(&turns->entities[i]) ? TURN_ROOM : 0;
+                const struct entity *entity = &turns->entities[i];
+
+                if (entity->has_goal)
+                        goal_round = nsec_min(goal_round, round_of(turns, entity));
+                else
+                        round = nsec_min(round, round_of(turns, entity));
+                n += takes_part(entity);
         }
-        round = nsec_max(round, least); /* S4 */
+        round = nsec_max(round, n * TURN_ROOM);                 /* S4 */
+        goal_round = nsec_max(goal_round, n * TURNS_GOAL_ROOM); /* S7 */
+        if (goal_round < nsec_min(round, turns->period))
+                return goal_round >= ROUNDS_OF ? goal_round : ROUNDS_OF / ((ROUNDS_OF + goal_round - 1) / goal_round);
         if (round >= turns->period || round >= ROUNDS_OF)
                 return turns->period;
         return nsec_min(ROUNDS_OF / (ROUNDS_OF / round), turns->period);

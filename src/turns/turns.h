@@ -64,6 +64,17 @@ enum {
  */
 uint32_t turns_equal_part(permille promised, size_t n);
 
+#define TURNS_GOAL_REST (2 * NSEC_PER_MSEC) /* of a goal, for handovers */
+#define TURNS_GOAL_MOST (10 * NSEC_PER_SEC) /* as good as none */
+
+/*
+ * The least goal that can be promised to a tenant with `share` (ppm) when `n` tenants take turns on the device: twice
+ * what it waits for in a round that is as short as it may be, and 2 ms. Such a round has 2 ms for each tenant, and 1.5
+ * ms for this one. The promise is for steps of up to an eighth of the goal, those of other services as well, and of up
+ * to a quarter of what the share is of that time.
+ */
+nsec turns_goal_least(uint32_t share, size_t n);
+
 enum turns_class {
         TURNS_NORMAL,
         TURNS_LATENCY, /* served at once while it is within its share */
@@ -83,6 +94,7 @@ struct turns_tenant {
         permille share; /* 0: none was promised; an equal part of what is left */
         permille cap;   /* TURNS_WHOLE: none; 0: always disabled */
         enum turns_class class;
+        nsec goal; /* p99 of a step that arrives while the tenant is within its share; 0: none (turns_goal_least) */
 
         nsec used;         /* metered until view->metered_until; never falls; an open interval counts */
         nsec started_at;   /* when the device last switched to it; 0: never */

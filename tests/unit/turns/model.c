@@ -328,6 +328,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
                 .share = tenant->share,
                 .cap = tenant->cap ? tenant->cap : TURNS_WHOLE,
                 .class = tenant->class,
+                .goal = tenant->goal,
                 .used = tenant->metered + (tenant->n_resident ? until - tenant->resident_since : 0),
                 .started_at = tenant->started_at,
                 .n_starts = tenant->n_starts,

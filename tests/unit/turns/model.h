@@ -37,6 +37,7 @@ struct model_tenant {
         enum model_kind kind;
         permille share, cap; /* a cap of 0 means none here */
         enum turns_class class;
+        nsec goal;
         nsec work, gap;
         nsec begins_at, ends_at; /* 0: from the beginning, to the end */
         int n_contexts;          /* processes; 0: one */

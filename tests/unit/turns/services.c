@@ -43,6 +43,15 @@ struct mix {
                 .kind = AT_RANDOM, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC                                \
         }
 
+#define GOAL(s, step, ms)                                                                                              \
+        {                                                                                                              \
+                .kind = SYNC, .share = s, .work = step * USEC, .gap = 15 * USEC, .goal = ms * MSEC                     \
+        }
+#define OPEN_GOAL                                                                                                      \
+        {                                                                                                              \
+                .kind = AT_RANDOM, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC, .goal = 20 * MSEC             \
+        }
+
 static const struct mix mixes[] = {
         { "batch 1, 50 : 50", { BATCH_1(500), BATCH_1(500) } },
         { "batch 16, 50 : 50", { BATCH_16(500), BATCH_16(500) } },
@@ -55,6 +64,14 @@ static const struct mix mixes[] = {
           { { .kind = SYNC, .share = 300, .work = 760 * USEC, .gap = 15 * USEC, .class = TURNS_LATENCY },
             DEEP_OF(700, TURNS_BATCH) } },
         { "open loop, 4 x 15 of 25", { OPEN, OPEN, OPEN, OPEN } },
+        { "50 of 5 ms : 50", { GOAL(500, 770, 5), BATCH_1(500) } },
+        { "30 of 10 ms : deep 70", { GOAL(300, 770, 10), DEEP_OF(700, TURNS_BATCH) } },
+        { "30 of 6 ms : deep 70", { GOAL(300, 770, 6), DEEP_OF(700, TURNS_BATCH) } },
+        { "4 x 25 of 20 ms", { GOAL(250, 1370, 20), GOAL(250, 770, 20), GOAL(250, 770, 20), GOAL(250, 770, 20) } },
+        { "10 of 32 ms : 90", { GOAL(100, 770, 32), BATCH_1(900) } },
+        { "open 15 of 25, goal 20, x4", { OPEN_GOAL, OPEN_GOAL, OPEN_GOAL, OPEN_GOAL } },
+        { "3 of those, deep 25", { OPEN_GOAL, OPEN_GOAL, OPEN_GOAL, DEEP_OF(250, TURNS_NORMAL) } },
+        { "one of those, deep 75", { OPEN_GOAL, DEEP_OF(750, TURNS_NORMAL) } },
         { "3 of them, deep 25", { OPEN, OPEN, OPEN, DEEP_OF(250, TURNS_NORMAL) } },
 };
 
