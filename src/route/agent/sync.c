@@ -63,6 +63,21 @@ static void on_gone(void *context, const struct http_answer *answer)
         (void)answer;
 }
 
+/* It is not known yet whether it is one of ours: a source was not read since this agent began. */
+static bool may_be_ours(const struct agent *agent, const char *name)
+{
+        if (!kube_is_listed(agent))
+                return true;
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                const struct fleet_replica *of = agent->fleet.at[i];
+                size_t n = strlen(of->name);
+
+                if (!*of->numeric && fleet_is_used(of) && !strncmp(name, of->name, n) && name[n] == ':')
+                        return true;
+        }
+        return false;
+}
+
 static void read_replicas(struct agent *agent, const json_t *list)
 {
         char path[HTTP_URL];
@@ -76,7 +91,8 @@ static void read_replicas(struct agent *agent, const json_t *list)
                         continue; /* its members are what counts */
                 } else if (replica) {
                         read_replica(agent, replica, entry);
-                } else if (name && route_settings_is_name(name)) { /* left by an earlier agent */
+                } else if (name && route_settings_is_name(name) &&
+                           !may_be_ours(agent, name)) { /* left by an earlier agent */
                         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
                         call(agent, "DELETE", path, NULL, on_gone, agent, NULL);
                 }

@@ -246,10 +246,13 @@ names() {
         pids+=($!)
         printf -- '- {name: a, address: "pool.test.:%s"}\n' "$port" > "$dir/replicas"
         configure
-        unshare -m sh -c 'mount --make-rprivate / && mount --bind "$1" /etc/resolv.conf && shift && exec "$@"' - \
-                "$dir/resolv.conf" "$sublet" route --dir "$dir/run" \
-                --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml" >> "$dir/said" 2>&1 3>&- &
-        agent=$!
+        begin() {
+                unshare -m sh -c 'mount --make-rprivate / && mount --bind "$1" /etc/resolv.conf && shift && exec "$@"' - \
+                        "$dir/resolv.conf" "$sublet" route --dir "$dir/run" --module \
+                        "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml" >> "$dir/said" 2>&1 3>&- &
+                agent=$!
+        }
+        begin
         for _ in 1 2 3; do until_ is 'a:127.0.0.2 a:127.0.0.3' names && break; done
         until_ is upup eval 'echo "$(state a:127.0.0.2)$(state a:127.0.0.3)"'
         run -0 "$sublet" route state --dir "$dir/run"
@@ -257,7 +260,8 @@ names() {
         for i in $(seq 12); do [ "$(code "$(chat "hi $i" 1)")" = 200 ]; done
         [ "$(of a:127.0.0.2 sent)" -gt 0 ]
         [ "$(of a:127.0.0.3 sent)" -gt 0 ]
-        echo 'pool.test 127.0.0.2 127.0.0.4' > "$dir/records" # one is replaced: the other is what it was
+        # One is replaced, and the other is what it was. An address of another family is the same process again.
+        echo 'pool.test 127.0.0.2 127.0.0.4 ::1' > "$dir/records"
         sent=$(of a:127.0.0.2 sent)
         for _ in 1 2 3; do until_ is 'a:127.0.0.2 a:127.0.0.4' names && break; done
         [ "$(of a:127.0.0.2 sent)" -ge "$sent" ]
@@ -268,7 +272,15 @@ names() {
         configure 'queue: 7' # and neither does a changed file
         until_ is 7 eval 'api /v1/settings | jq .queue'
         [ "$(names)" = 'a:127.0.0.2 a:127.0.0.4' ]
-        echo 'pool.test 127.0.0.3 ::1' > "$dir/records" # one of a family is one process
+        kill -9 "$agent" # nor does another agent that cannot resolve it
+        wait "$agent" 2> /dev/null || true
+        : > "$dir/said"
+        begin
+        until_ said 'replica a: pool.test.: '
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        [ "$(names)" = 'a:127.0.0.2 a:127.0.0.4' ]
+        [ "$(of a:127.0.0.2 sent)" -ge "$sent" ]
+        echo 'pool.test 127.0.0.3' > "$dir/records"
         for _ in 1 2 3; do until_ is a names && break; done
         [ "$(of a address)" = "\"127.0.0.3:$port\"" ]
         until_ is up state a
