@@ -251,7 +251,7 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
         lease = tenant->lease;
         if (change_lease(daemon, request, &lease, &err) < 0 || goals_check(daemon, &lease, &err) < 0)
                 api_error(ret, API_BAD_REQUEST, "%s", err.text);
-        else if (tenants_fit(&daemon->tenants, &lease, tenant, &err) != 0)
+        else if (goals_fit(&daemon->tenants, &lease, tenant, &err) != 0)
                 api_error(ret, API_CONFLICT, "%s", err.text);
         else
                 commit_change(daemon, request, tenant, &lease, ret);

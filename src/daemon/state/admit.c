@@ -192,7 +192,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if ((r = goals_check(daemon, &lease, err)) < 0)
                 return r;
-        if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
+        if ((r = goals_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);
         r = tenants_put(&daemon->tenants, &lease, &tenant);
         if (r < 0)

@@ -81,8 +81,8 @@ static int refuse_other(unsigned int device, const struct message_lease *lease, 
                        is_beyond_turns(lease) ? " or beside a job or --preload" : "");
 }
 
-int goals_fit(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
-              const struct tenant *but, struct err *err)
+static int fit_device(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                      const struct tenant *but, struct err *err)
 {
         size_t n = tenants_count(tenants, device) + 1 - (but && tenant_has(but, device));
         nsec least = turns_goal_least(lease->share * TURNS_PPM, n);
@@ -102,4 +102,14 @@ int goals_fit(const struct tenants *tenants, unsigned int device, const struct m
                         return refuse_other(device, lease, t, n, err);
         }
         return 0;
+}
+
+int goals_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
+              struct err *err)
+{
+        int r = tenants_fit(tenants, lease, but, err);
+
+        for (unsigned int i = 0; i < tenants->n_devices && r == 0; i++)
+                r = lease->devices[i].is_granted ? fit_device(tenants, i, lease, but, err) : 0;
+        return r;
 }

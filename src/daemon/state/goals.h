@@ -13,6 +13,6 @@ struct err;
 /* Whether such a lease may have a goal at all. 0; -EINVAL, with the next step in err. */
 int goals_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);
 
-/* Whether all goals of the device are kept once the lease is there; `but` as for tenants_fit. 0; TENANTS_E_NO_ROOM. */
-int goals_fit(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
-              const struct tenant *but, struct err *err);
+/* tenants_fit, and all goals of its devices are kept once the lease is there. 0; as tenants_fit. */
+int goals_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
+              struct err *err);

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "daemon/state/mig.h"
-#include "daemon/state/goals.h"
 #include "daemon/state/mps.h"
 
 #include <ctype.h>
@@ -189,9 +188,8 @@ static int fit_device(const struct tenants *tenants, unsigned int device, const 
                                TENANTS_PER_DEVICE);
         if ((r = fit_mode(tenants, device, lease->mode, but, err)))
                 return r;
-        if ((r = fit_memory(tenants, device, lease, but, err)) || (r = fit_share(tenants, device, lease, but, err)))
-                return r;
-        return goals_fit(tenants, device, lease, but, err);
+        r = fit_memory(tenants, device, lease, but, err);
+        return r ? r : fit_share(tenants, device, lease, but, err);
 }
 
 int tenants_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,

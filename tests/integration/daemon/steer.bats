@@ -114,26 +114,26 @@ refused_1() {
 
 @test "a goal is promised if it can be kept beside the others, and refused with what could be" {
         daemon_start
-        run -125 "$sublet" run --mem 8G --latency 10ms -- true
+        run -2 on "$sublet" run -q --mem 8G --latency 10ms -- true
         [[ $output == *"add --share"* ]]
         lodger one --mem 8G --share 50 --latency 10ms -- sleep 60
         [ "$(of one latency_us)" = 10000 ]
         "$sublet" inspect one | grep -q "^latency .*p99 of a step 10 ms"
-        run "$sublet" run --mem 8G --share 50 --latency 5ms -- true
+        run on "$sublet" run -q --mem 8G --share 50 --latency 5ms -- true
         [ "$status" -eq 125 ]
         [[ $output == *"5000 us cannot be kept on device 0"*"6 ms at least"* ]]
         lodger two --mem 8G --share 30 -- sleep 60
         run -0 "$sublet" set one latency=8ms
         [ "$output" = "one: latency 10 ms -> 8 ms" ]
-        run "$sublet" run --mem 8G -- true # with three one could be kept
+        run on "$sublet" run -q --mem 8G -- true # with three one could be kept
         [ "$status" -eq 0 ]
         lodger three --mem 8G -- sleep 60
-        run "$sublet" run --mem 8G -- true
+        run on "$sublet" run -q --mem 8G -- true
         [ "$status" -eq 125 ]
         [[ $output == *"goal of 8000 us that tenant one was promised"* ]]
         run -0 "$sublet" set one latency=none
         [ "$(of one latency_us)" = null ]
-        run -0 "$sublet" run --mem 8G -- true
+        run -0 on "$sublet" run -q --mem 8G -- true
 }
 
 @test "on several devices a size is for all of them but those that are named" {

@@ -70,17 +70,17 @@ static void goals_are_promised_that_can_be_kept_beside_each_other(void **state)
 
         kept.goal = 6 * NSEC_PER_MSEC;
         not .goal = 6 * NSEC_PER_MSEC - 1;
-        assert_int_equal(tenants_fit(&daemon->tenants, &kept, NULL, &err), 0);
-        assert_int_equal(tenants_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &kept, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
         assert_non_null(strstr(err.text, "6 ms at least"));
 
         a->lease.goal = 7 * NSEC_PER_MSEC; /* with a third it is 8 ms at least */
-        assert_int_equal(tenants_fit(&daemon->tenants, &kept, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &kept, NULL, &err), 0);
         (void)fake_tenant_put(daemon, "b", 1, 1, 0);
-        assert_int_equal(tenants_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
         assert_non_null(strstr(err.text, "tenant a"));
         third.owner = a->lease.owner + 1;
-        assert_int_equal(tenants_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
         assert_null(strstr(err.text, "tenant a "));
 }
 
@@ -94,14 +94,14 @@ static void no_goal_beside_who_is_not_taken_off_for_it(void **state)
         goal.goal = NSEC_PER_SEC;
         (void)strcpy(job.job, "train");
         inside.enforcement = ENFORCEMENT_PRELOAD;
-        assert_int_equal(tenants_fit(&daemon->tenants, &job, NULL, &err), 0);
-        assert_int_equal(tenants_fit(&daemon->tenants, &inside, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &job, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &inside, NULL, &err), 0);
         a->lease.goal = NSEC_PER_SEC;
-        assert_int_equal(tenants_fit(&daemon->tenants, &job, NULL, &err), TENANTS_E_NO_ROOM);
-        assert_int_equal(tenants_fit(&daemon->tenants, &inside, NULL, &err), TENANTS_E_NO_ROOM);
-        assert_int_equal(tenants_fit(&daemon->tenants, &goal, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &job, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &inside, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &goal, NULL, &err), 0);
         (void)strcpy(a->lease.job, "train");
-        assert_int_equal(tenants_fit(&daemon->tenants, &goal, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &goal, NULL, &err), TENANTS_E_NO_ROOM);
 }
 
 static void a_goal_needs_a_share_and_turns(void **state)
