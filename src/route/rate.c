@@ -237,7 +237,7 @@ void rate_send(struct rate *rate, double work, nsec now, struct rate_ticket *ret
                 atomic_store(&rate->begun_at, now);
                 atomic_store(&rate->begun, start);
         }
-        *ret = (struct rate_ticket){ start, start + size, now };
+        *ret = (struct rate_ticket){ .start = start, .end = start + size, .sent_at = now };
 }
 
 /* Moves known forward; false: it was there already. */
@@ -265,11 +265,12 @@ static void add_sample(struct rate_evidence *sums, struct evidence before, doubl
         atomic_store(&sums->actual, word_of(before.time * keep + sample.time));
 }
 
-static void learn(struct rate *rate, uint64_t work, nsec span, nsec now)
+/* before: work per second that it was believed to do; 0: what it has shown says so. */
+static void learn(struct rate *rate, double before, uint64_t work, nsec span, nsec now)
 {
         struct evidence sample = { (double)work / seed_of(rate), (double)span * NSEC };
         struct shown own = shown(rate, age_of(rate, now));
-        double most = CLIP * (double)work / believed(rate, &NOBODY, &own) + CLIP_LEAST;
+        double most = CLIP * (double)work / (before > 0 ? before : believed(rate, &NOBODY, &own)) + CLIP_LEAST;
 
         if (sample.time > most)
                 sample.time = most;
@@ -290,7 +291,7 @@ void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_str
                 return;
         atomic_store(&rate->known_at, now);
         if (is_stream && now >= from.at)
-                learn(rate, ticket->end - from.work, now - from.at, now);
+                learn(rate, ticket->per_second, ticket->end - from.work, now - from.at, now);
 }
 
 void rate_drop(struct rate *rate, const struct rate_ticket *ticket)

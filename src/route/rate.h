@@ -53,6 +53,7 @@ struct rate {
 struct rate_ticket {
         uint64_t start, end;
         nsec sent_at;
+        double per_second; /* as it was believed to be when it was chosen, peers considered (rate_view); 0: not known */
 };
 
 /*
@@ -67,7 +68,8 @@ void rate_share(struct rate *rate, uint32_t permille);
 /* A restarted, woken or replaced replica: its backlog is 0. What was learned stays. */
 void rate_reset(struct rate *rate, nsec now);
 
-/* work: pick.work of the decision; at least 1 is counted. */
+/* work: pick.work of the decision; at least 1 is counted. The caller sets ret->per_second afterwards, if he knows it:
+ * without it, what the replica has shown is all that a late answer is compared with (R3). */
 void rate_send(struct rate *rate, double work, nsec now, struct rate_ticket *ret);
 
 /*

@@ -397,6 +397,7 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         flight->known = known;
         flight->fresh = q->input - verdict->matched;
         rate_send(&known->rate, verdict->work, now, &flight->ticket);
+        flight->ticket.per_second = verdict->prefill > 0 ? verdict->work / verdict->prefill : 0;
         known->inflight++;
         known->unanswered++;
         known->prefill += flight->is_stream ? flight->fresh : 0;

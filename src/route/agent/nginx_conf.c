@@ -227,9 +227,19 @@ static void write_replica_tls(FILE *to, const struct settings *settings)
                               settings->replica_certificate, settings->replica_certificate_key);
 }
 
+/* A request line that nginx cannot read has no URI, and a named location refuses those: 500, for a client's mistake. */
+static const char error_map[] = "        map $uri $sublet_error_at {\n"
+                                "                \"\" /.unreadable;\n                default @error;\n        }\n";
+static const char error_pages[] = "                error_page 400 414 505 $sublet_error_at;\n"
+                                  "                error_page 401 403 404 405 413 429 494 500 502 503 504 @error;\n"
+                                  "                location @error {\n                        sublet_error;\n"
+                                  "                }\n"
+                                  "                location = /.unreadable {\n                        internal;\n"
+                                  "                        sublet_error;\n                }\n";
+
 static void write_clients(FILE *to, const struct settings *settings)
 {
-        (void)fputs("        server {\n", to);
+        (void)fprintf(to, "%s        server {\n", error_map);
         write_listens(to, &settings->listen, "");
         if (*settings->certificate) {
                 write_listens(to, &settings->tls_listen, " ssl http2");
@@ -242,10 +252,10 @@ static void write_clients(FILE *to, const struct settings *settings)
         write_limits(to, settings);
         (void)fputs("                limit_req_status 429;\n                limit_conn_status 429;\n"
                     "                add_header X-Request-Id $request_id always;\n"
-                    "                add_header Retry-After $sublet_retry_after always;\n"
-                    "                error_page 400 401 403 404 405 413 414 429 494 500 502 503 504 @error;\n"
-                    "                location @error {\n                        sublet_error;\n                }\n"
-                    "                location = /health {\n                        access_log off;\n"
+                    "                add_header Retry-After $sublet_retry_after always;\n",
+                    to);
+        (void)fputs(error_pages, to);
+        (void)fputs("                location = /health {\n                        access_log off;\n"
                     "                        return 200 \"ok\\n\";\n                }\n"
                     "                location = /v1/models {\n",
                     to);

@@ -109,6 +109,16 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r)
                           *ctx->detail ? ctx->detail : REFUSALS[i].message);
 }
 
+/* A client that speaks HTTP/2 without TLS begins so (RFC 9113, 3.4). nginx has no request line then. */
+static int is_http2(const ngx_http_request_t *r)
+{
+        static const char preface[] = "PRI * HTTP/2.0";
+
+        return !r->uri_start && r->request_start && r->header_in && !r->stream &&
+               r->header_in->last - r->request_start >= (ptrdiff_t)sizeof(preface) - 1 &&
+               ngx_memcmp(r->request_start, preface, sizeof(preface) - 1) == 0;
+}
+
 /* Errors that nginx itself found, by status; the last two are for any other of 5xx and of 4xx. */
 ngx_int_t sublet_error(ngx_http_request_t *r)
 {
@@ -132,6 +142,9 @@ ngx_int_t sublet_error(ngx_http_request_t *r)
 
         if (ctx && ctx->refusal) /* after tries that failed */
                 return sublet_refuse(r);
+        if (is_http2(r))
+                return send_error(r, NGX_HTTP_BAD_REQUEST, "invalid_request_error", "http2_without_tls",
+                                  "HTTP/2 is spoken with TLS only. Use HTTP/1.1 here, or the port of tls_listen.");
         while (i < last && rows[i].status != status && !(rows[i].status == 500 && status >= 500))
                 i++;
         return send_error(r, status, rows[i].type, rows[i].code, rows[i].message);

@@ -129,6 +129,7 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
         sublet_count(ctx, at, POOL_PREFILL, ctx->fresh);
         sublet_count(ctx, at, POOL_CONTEXT, ctx->query.tokens);
         rate_send(&replica->rate, ctx->verdict.work, now, &ctx->ticket);
+        ctx->ticket.per_second = ctx->verdict.prefill > 0 ? ctx->verdict.work / ctx->verdict.prefill : 0;
         atomic_fetch_add(&replica->sent, 1);
         atomic_fetch_add(&replica->prompted, ctx->query.tokens);
         atomic_fetch_add(&replica->matched, ctx->verdict.matched);

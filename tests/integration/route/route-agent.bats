@@ -283,6 +283,39 @@ names() {
         until_ is '' names
 }
 
+@test "a request line that cannot be read is the client's mistake, and HTTP/2 without TLS is told what to do" {
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        line() { # what a client says first
+                /usr/bin/python3 - "$dir/http" "$1" << 'PYTHON'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode().decode("unicode_escape").encode("latin-1"))
+s.shutdown(socket.SHUT_WR)
+answer = b""
+while piece := s.recv(65536):
+    answer += piece
+print(answer.decode("latin-1"))
+PYTHON
+        }
+        run -0 line 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+        [[ $output == 'HTTP/1.1 400 '*'"message":"HTTP/2 is spoken with TLS only. Use HTTP/1.1 here'* ]]
+        run -0 line 'this is no HTTP\r\n\r\n'
+        [[ $output == *'"code":"bad_request"'* ]]
+        run -0 line 'GET /health HTTP/4.0\r\n\r\n'
+        [[ $output == 'HTTP/1.1 505 '*'"error":{'* ]]
+        run -0 line "GET /$(long 40000) HTTP/1.1\\r\\n\\r\\n"
+        [[ $output == 'HTTP/1.1 414 '*'"error":{'* ]]
+        run -0 line 'GET /.unreadable HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+        [[ $output == 'HTTP/1.1 404 '* ]]
+        run -1 grep 'empty URI' "$dir/run/error.log"
+        [ "$(curl -sS -o /dev/null -w '%{http_version} %{http_code}' --http2 --unix-socket "$dir/http" http://x/health)" = '1.1 200' ]
+}
+
 @test "replicas may be named on the command line, without a file" {
         port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         "$build/tests/fakes/replica" --model m --instant --listen "127.0.0.1:$port" 3>&- &

@@ -354,6 +354,10 @@ joins_cold() {
         joins_cold ''
 }
 
+@test "the same with streams" {
+        joins_cold ',"stream":true'
+}
+
 @test "under load, one replica after another fails in one way after another: nothing that had not begun is lost" {
         for name in a b c d; do
                 replica $name --scale 10 --early

@@ -277,6 +277,22 @@ static void one_late_answer_does_not_condemn(void **state)
         assert_true(rate_now(&rate) > 10000);
 }
 
+/* Its first answer takes 4 s in place of 20 ms. Compared with what nobody knows, that would be a bad replica. */
+static void a_newcomer_that_was_cold_is_compared_with_what_was_expected_of_it(void **state)
+{
+        struct rate peer = { 0 }, newcomer = { 0 };
+        nsec now = run_serially(&peer, 200000, 400, 1);
+        struct rate_ticket ticket;
+        double expected = beside(&newcomer, &peer, now);
+
+        (void)state;
+        rate_send(&newcomer, 4000, now, &ticket);
+        ticket.per_second = expected;
+        now += 4 * NSEC_PER_SEC;
+        rate_first(&newcomer, &ticket, true, now);
+        assert_true(beside(&newcomer, &peer, now) > expected / 10);
+}
+
 static void who_was_slow_for_a_while_is_believed_to_recover_while_it_gets_nothing(void **state)
 {
         struct rate rate = { 0 };
@@ -341,6 +357,7 @@ int main(void)
                 cmocka_unit_test(an_error_that_all_seeds_have_is_expected_of_a_new_one),
                 cmocka_unit_test(a_newcomer_is_soon_known_for_what_it_is),
                 cmocka_unit_test(one_late_answer_does_not_condemn),
+                cmocka_unit_test(a_newcomer_that_was_cold_is_compared_with_what_was_expected_of_it),
                 cmocka_unit_test(who_was_slow_for_a_while_is_believed_to_recover_while_it_gets_nothing),
                 cmocka_unit_test(in_the_end_a_newcomer_is_all_that_is_left_of_who_gets_nothing),
                 cmocka_unit_test(an_answer_that_is_late_is_overdue),
