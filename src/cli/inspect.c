@@ -68,6 +68,11 @@ static void print_who(const json_t *tenant)
         line("", field_text(tenant, "attach_error"));
         line("mode", field_text(tenant, "mode"));
         line("class", field_text(tenant, "class"));
+        if (field_number(tenant, "latency_us")) {
+                (void)snprintf(text, sizeof(text), "p99 of a step %.3g ms, within its share",
+                               (double)field_number(tenant, "latency_us") / 1000);
+                line("latency", text);
+        }
         line("job", field_text(tenant, "job"));
         line("sms", field_text(tenant, "sms"));
         print_labels(json_object_get(tenant, "labels"));

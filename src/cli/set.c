@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GOAL_MOST (10 * NSEC_PER_SEC)
+
 static const char usage[] =
         "usage: sublet set [OPTION...] TENANT KEY=VALUE...\n"
         "Changes a tenant's lease while it runs.\n"
@@ -27,6 +29,7 @@ static const char usage[] =
         "  share=PERCENT|none          part of GPU time that it is entitled to: 30, 12.5%; none: an equal part\n"
         "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
+        "  latency=TIME|none           p99 of a step that arrives while it is within its share: 10ms\n"
         "\n"
         "\f"
         "\n"
@@ -109,14 +112,23 @@ static int put_class(json_t *body, const char *value, struct err *err)
         return 0;
 }
 
+static int put_latency(json_t *body, const char *value, struct err *err)
+{
+        nsec goal = 0;
+
+        if (strcmp(value, "none") != 0 &&
+            (duration_parse(value, &goal) < 0 || goal < NSEC_PER_MSEC || goal > GOAL_MOST))
+                return err_say(err, -EINVAL, "latency=%s: a time from 1ms to 10s, such as 10ms, or none", value);
+        (void)json_object_set_new(body, "latency_us", goal ? json_integer(goal / NSEC_PER_USEC) : json_null());
+        return 0;
+}
+
 static const struct key {
         const char *name;
         int (*put)(json_t *body, const char *value, struct err *err);
 } keys[] = {
-        { "mem", put_mem },
-        { "share", put_share },
-        { "cap", put_cap },
-        { "class", put_class },
+        { "mem", put_mem },     { "share", put_share },     { "cap", put_cap },
+        { "class", put_class }, { "latency", put_latency },
 };
 
 /* Adds a word such as "share=30" to the request. */
@@ -127,7 +139,7 @@ static int body_put(json_t *body, const char *word, struct err *err)
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
                 if (strlen(keys[i].name) == n && !strncmp(keys[i].name, word, n) && word[n] == '=')
                         return keys[i].put(body, word + n + 1, err);
-        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap= and class=", word);
+        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap=, class= and latency=", word);
 }
 
 /* The number of a device as text in ret. -EINVAL. */
@@ -235,17 +247,26 @@ static void print_device(bool *has_said, const char *tenant, const json_t *befor
         change_print(has_said, tenant, what, cap_format(before, old), cap_format(after, new));
 }
 
+static const char *latency_text(const json_t *tenant, char buffer[static 32])
+{
+        uint64_t us = field_number(tenant, "latency_us");
+
+        (void)snprintf(buffer, 32, us % 1000 ? "%g ms" : "%.0f ms", (double)us / 1000);
+        return us ? buffer : "none";
+}
+
 static void print_changes(const char *tenant, const json_t *before, const json_t *after)
 {
         const json_t *devices = field_array(after, "devices"), *device, *note;
         const json_t *was = field_array(before, "devices");
         bool has_said = false;
-        char text[400];
+        char text[400], old[32], new[32];
         size_t i;
 
         json_array_foreach (devices, i, device)
                 print_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
         change_print(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
+        change_print(&has_said, tenant, "latency", latency_text(before, old), latency_text(after, new));
         if (has_said)
                 (void)printf("\n");
         else

@@ -175,8 +175,9 @@ static const struct field fields[] = {
                 PREFIX #name, "SUBLET_" variable "=", offsetof(struct oci_request, name),                              \
                         sizeof(((struct oci_request *)0)->name)                                                        \
         }
-        ROW(mem, "MEM"),   ROW(share, "SHARE"), ROW(cap, "CAP"), ROW(class, "CLASS"),
-        ROW(gpus, "GPUS"), ROW(mode, "MODE"),   ROW(job, "JOB"), ROW(capabilities, "CAPABILITIES"),
+        ROW(mem, "MEM"),     ROW(share, "SHARE"),     ROW(cap, "CAP"),
+        ROW(class, "CLASS"), ROW(latency, "LATENCY"), ROW(gpus, "GPUS"),
+        ROW(mode, "MODE"),   ROW(job, "JOB"),         ROW(capabilities, "CAPABILITIES"),
 #undef ROW
 };
 

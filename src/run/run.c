@@ -79,6 +79,15 @@ static int read_wait(const struct flag *flag, const char *value, struct err *err
         return 0;
 }
 
+static int read_latency(const struct flag *flag, const char *value, struct err *err)
+{
+        nsec *goal = flag->to;
+
+        if (duration_parse(value, goal) < 0 || *goal < NSEC_PER_MSEC || *goal > TURNS_GOAL_MOST)
+                return flag_refuse(flag, value, "a time from 1ms to 10s, such as 10ms", err);
+        return 0;
+}
+
 static int read_audit(const struct flag *flag, const char *value, struct err *err)
 {
         uint64_t *ms = flag->to;
@@ -141,6 +150,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that the tenant never exceeds", NULL },
                 { "class", 0, flag_word, &run->class, "=latency|normal|batch",
                   "latency: served at once within its share; batch: yields to others", NULL },
+                { "latency", 0, read_latency, &run->goal, "TIME",
+                  "p99 of a step that arrives within the share: 10ms; refused if it cannot be kept", NULL },
                 { "detach", 'd', refuse_detach, run, NULL, NULL, NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
                 { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },

@@ -50,6 +50,7 @@ struct run {
         permille share;           /* 0: not given */
         permille cap;             /* 0: not given */
         const char *class, *mode;
+        nsec goal;            /* of a step's p99; 0: none */
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
 

@@ -46,7 +46,8 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
                 return err_say(err, -ENOTCONN,
-                               "--share, --cap, --class, --job, --label, --mode and --wait need the daemon, and none "
+                               "--share, --cap, --class, --latency, --job, --label, --mode and --wait need the daemon, "
+                               "and none "
                                "is in %s: "
                                "start it with 'sublet daemon'",
                                run->dir);
@@ -62,17 +63,18 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->mode || run->job || run->labels[0] || run->wait;
+        bool wants = run->share || run->cap || run->class || run->goal || run->mode || run->job || run->labels[0] ||
+                     run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
         if (wants && run->is_alone)
-                return err_say(
-                        err, -EINVAL,
-                        "--share, --cap, --class, --job, --label, --mode and --wait need the daemon: leave --no-daemon "
-                        "out");
+                return err_say(err, -EINVAL,
+                               "--share, --cap, --class, --latency, --job, --label, --mode and --wait need the daemon: "
+                               "leave --no-daemon "
+                               "out");
         if (run->is_alone && run->attach && !strcmp(run->attach, "required"))
                 return err_say(err, -EINVAL, "--attach=required needs the daemon: leave --no-daemon out");
         *ret = !run->is_alone && access(path, F_OK) == 0;
@@ -114,6 +116,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
         struct message_request request = { .is_named = run->is_named,
                                            .share = run->share,
                                            .cap = run->cap ? run->cap : TURNS_WHOLE,
+                                           .goal = run->goal,
                                            .ipc_host = run->ipc_host,
                                            .enforcement = run->is_preload ? ENFORCEMENT_PRELOAD : ENFORCEMENT_GATE,
                                            .audit_ms = run->audit_ms };

@@ -78,6 +78,7 @@ struct sched_entity {
         struct control_device *device; /* on the control block */
         permille share, cap;
         enum turns_class class;
+        nsec goal;
         struct sched_channels channels;
 
         nsec closed; /* metered, in intervals that have ended */

@@ -108,6 +108,7 @@ static struct sched_entity *tenant_new(const struct sched *sched, const struct s
                                          .share = from->share,
                                          .cap = from->cap,
                                          .class = from->class,
+                                         .goal = from->goal,
                                          .kick_after = KICK_FIRST };
         idle_init(&tenant->quiet.idle);
         tenant->closed = tenant->used = tenant->billed = tenant->device->used;
@@ -187,7 +188,7 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
         return 0;
 }
 
-int sched_change(struct sched *sched, uint64_t id, permille share, permille cap, enum turns_class class)
+int sched_change(struct sched *sched, uint64_t id, permille share, permille cap, enum turns_class class, nsec goal)
 {
         {
                 LOCKED(&sched->lock);
@@ -198,6 +199,7 @@ int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
                 tenant->share = share;
                 tenant->cap = cap;
                 tenant->class = class;
+                tenant->goal = goal;
         }
         sched_wake(sched);
         return 0;

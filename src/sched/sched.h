@@ -43,6 +43,7 @@ struct sched_tenant {
         struct control_block *control; /* borrowed until sched_remove; counting starts from its `used` */
         permille share, cap;
         enum turns_class class;
+        nsec goal; /* turns.h */
 };
 
 /* A tenant on a fixed-function engine of this device: sched/engines.c says how it is metered. */
@@ -113,8 +114,8 @@ int sched_add(struct sched *sched,
  * NULL. 0; -ENOENT. */
 int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used);
 
-int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
-                 enum turns_class class); /* 0; -ENOENT */
+int sched_change(struct sched *sched, uint64_t id, permille share, permille cap, enum turns_class class,
+                 nsec goal); /* 0; -ENOENT */
 
 /* Makes the thread look at all tenants now. Cheap. */
 void sched_wake(struct sched *sched);

@@ -108,6 +108,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                                       .share = tenant->share,
                                       .cap = tenant->cap,
                                       .class = tenant->class,
+                                      .goal = tenant->goal,
                                       .used = tenant->used,
                                       .started_at = tenant->started_at,
                                       .n_starts = tenant->n_turns,

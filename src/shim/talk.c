@@ -143,6 +143,7 @@ static void set_terms(struct shim *shim, const json_t *body)
         int64_t host = message_number(body, "host_bytes", -1);
         int64_t share = message_number(body, "share", shim->terms.share);
         int64_t cap = message_number(body, "cap", shim->terms.cap);
+        int64_t goal = message_number(body, "latency_us", shim->terms.goal / NSEC_PER_USEC);
 
         if (host >= 0) {
                 shim->terms.host = (bytes)host;
@@ -152,6 +153,8 @@ static void set_terms(struct shim *shim, const json_t *body)
                 shim->terms.share = (permille)share;
         if (cap > 0 && cap <= TURNS_WHOLE)
                 shim->terms.cap = (permille)cap;
+        if (goal >= 0 && goal <= TURNS_GOAL_MOST / NSEC_PER_USEC)
+                shim->terms.goal = goal * NSEC_PER_USEC;
         (void)turns_class_parse(message_text(body, "class", ""), &shim->terms.class);
 }
 

@@ -99,6 +99,7 @@ struct message_request {
         permille share;                     /* 0: an equal part of the rest */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
+        nsec goal; /* of a step's p99 (turns.h); 0: none */
         bool ipc_host;
         uint64_t audit_ms; /* 0: the gate's own */
 };
@@ -129,6 +130,7 @@ struct message_lease {
         int64_t since; /* seconds since the epoch */
         permille share, cap;
         enum turns_class class;
+        nsec goal; /* of a step's p99 (turns.h); 0: none */
         bool ipc_host;
         uint64_t audit_ms;
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "gate/gate.h"
+#include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
@@ -88,6 +89,17 @@ static int change_class(const json_t *value, enum turns_class *ret, struct err *
         return 0;
 }
 
+/* The goal of a step's p99; 0, null: none. */
+static int change_goal(const json_t *value, nsec *ret, struct err *err)
+{
+        int64_t us = json_integer_value(value);
+
+        if ((!json_is_integer(value) && !json_is_null(value)) || us < 0 || us > TURNS_GOAL_MOST / NSEC_PER_USEC)
+                return err_say(err, -EINVAL, "latency_us: microseconds, at most 10 s, or null for no goal");
+        *ret = us * NSEC_PER_USEC;
+        return 0;
+}
+
 static int change_key(const struct daemon *daemon, const char *key, const json_t *value, struct message_lease *lease,
                       struct err *err)
 {
@@ -109,7 +121,9 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return change_permille(key, value, 1, &lease->cap, err);
         if (!strcmp(key, "class"))
                 return change_class(value, &lease->class, err);
-        return err_say(err, -EINVAL, "'%.40s' is none of mem, share_permille, cap_permille and class", key);
+        if (!strcmp(key, "latency_us"))
+                return change_goal(value, &lease->goal, err);
+        return err_say(err, -EINVAL, "'%.40s' is none of mem, share_permille, cap_permille, class and latency_us", key);
 }
 
 static int change_lease(const struct daemon *daemon, const struct api_request *request, struct message_lease *lease,
@@ -121,7 +135,9 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         int r = 0;
 
         if (!json_is_object(body) || !json_object_size(body))
-                r = err_say(err, -EINVAL, "the body must be a JSON object of mem, share_permille, cap_permille, class");
+                r = err_say(err, -EINVAL,
+                            "the body must be a JSON object of mem, share_permille, cap_permille, class, "
+                            "latency_us");
         else
                 json_object_foreach (body, key, value)
                         if (r == 0)
@@ -134,7 +150,7 @@ static void emit_changed(struct daemon *daemon, const struct tenant *tenant, con
                          const struct api_request *request)
 {
         const struct message_lease *is = &tenant->lease;
-        char text[200] = "", part[80], size[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
+        char text[232] = "", part[80], size[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
 
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if (is->devices[i].quota != was->devices[i].quota) {
@@ -142,6 +158,10 @@ static void emit_changed(struct daemon *daemon, const struct tenant *tenant, con
                                        bytes_format(is->devices[i].quota, size));
                         (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
                 }
+        if (is->goal != was->goal) {
+                (void)snprintf(part, sizeof(part), "latency %lld us, ", (long long)(is->goal / NSEC_PER_USEC));
+                (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
+        }
         event_emit(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
                    is->share ? permille_format(is->share, share) : "equal",
                    is->cap < TURNS_WHOLE ? permille_format(is->cap, cap) : "none", turns_class_name(is->class),
@@ -229,9 +249,9 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
                 return;
         }
         lease = tenant->lease;
-        if (change_lease(daemon, request, &lease, &err) < 0)
+        if (change_lease(daemon, request, &lease, &err) < 0 || goals_check(daemon, &lease, &err) < 0)
                 api_error(ret, API_BAD_REQUEST, "%s", err.text);
-        else if (tenants_fit(&daemon->tenants, &lease, tenant, &err) != 0)
+        else if (goals_fit(&daemon->tenants, &lease, tenant, &err) != 0)
                 api_error(ret, API_CONFLICT, "%s", err.text);
         else
                 commit_change(daemon, request, tenant, &lease, ret);

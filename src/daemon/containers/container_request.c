@@ -49,6 +49,9 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         (void)snprintf(to->job, sizeof(to->job), "%s", asked->job);
         if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
                 return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
+        if (asked->latency[0] &&
+            (duration_parse(asked->latency, &to->goal) < 0 || to->goal < NSEC_PER_MSEC || to->goal > TURNS_GOAL_MOST))
+                return err_say(err, -EINVAL, "latency '%s': a time from 1ms to 10s, such as 10ms", asked->latency);
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
                 return err_say(err, -EINVAL,
                                "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
@@ -79,10 +82,11 @@ static void name_tenant(const struct oci_container *container, struct message_re
 static int request_of_annotations(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         if (asked->unknown[0])
-                return err_say(err, -EINVAL,
-                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode, job and "
-                               "capabilities (docs/containers.md)",
-                               asked->unknown);
+                return err_say(
+                        err, -EINVAL,
+                        "annotation '%s' is none of sublet.dev/mem, share, cap, class, latency, gpus, mode, job and "
+                        "capabilities (docs/containers.md)",
+                        asked->unknown);
         if (asked->job[0] && !asked->has_annotations)
                 return err_say(err, -EPERM,
                                "SUBLET_JOB=%s: a variable may be the image's, and tenants of a job open each other's "
@@ -90,7 +94,8 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
                                asked->job);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
-        if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])
+        if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->latency[0] ||
+            asked->gpus[0] || asked->mode[0])
                 return 0;
         if (!asked->wants_gpu)
                 return CONTAINER_REQUEST_E_NONE;

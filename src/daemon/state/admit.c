@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "wire/grant.h"
+#include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
 #include "daemon/state/admit.h"
 #include "daemon/state/shims.h"
@@ -160,6 +161,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .share = request->share,
                                        .cap = request->cap,
                                        .class = request->class,
+                                       .goal = request->goal,
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",
@@ -188,7 +190,9 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
                 return r;
-        if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
+        if ((r = goals_check(daemon, &lease, err)) < 0)
+                return r;
+        if ((r = goals_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);
         r = tenants_put(&daemon->tenants, &lease, &tenant);
         if (r < 0)

@@ -74,7 +74,8 @@ void daemon_schedule(struct daemon *daemon, struct tenant *tenant)
                                             .control = tenant->control,
                                             .share = tenant->share,
                                             .cap = tenant->lease.cap,
-                                            .class = tenant->lease.class };
+                                            .class = tenant->lease.class,
+                                            .goal = tenant->lease.goal };
 
                 if (daemon->devices[i].sched && tenant_has(tenant, i) && sched_add(daemon->devices[i].sched, &row) < 0)
                         event_emit(daemon, EVENT_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
@@ -88,16 +89,18 @@ void daemon_divide(struct daemon *daemon)
                 for (unsigned int i = 0; i < daemon->n_devices && t->control; i++) {
                         struct control_device *control = &t->control->devices[i];
 
-                        if (!tenant_has(t, i) || (control->share == t->share && control->cap == t->lease.cap &&
-                                                  control->class == (uint32_t)t->lease.class))
+                        if (!tenant_has(t, i) ||
+                            (control->share == t->share && control->cap == t->lease.cap &&
+                             control->class == (uint32_t)t->lease.class && t->goal == t->lease.goal))
                                 continue;
                         control->share = t->share;
                         control->cap = t->lease.cap;
                         control->class = (uint32_t)t->lease.class;
                         if (daemon->devices[i].sched)
                                 (void)sched_change(daemon->devices[i].sched, t->lease.id, t->share, t->lease.cap,
-                                                   t->lease.class);
+                                                   t->lease.class, t->lease.goal);
                 }
+                t->goal = t->lease.goal;
         }
 }
 

@@ -215,7 +215,7 @@ static int tenant_adopt(struct daemon *daemon, const struct message_lease *lease
 static bool leases_differ(const struct message_lease *a, const struct message_lease *b)
 {
         return memcmp(a->devices, b->devices, sizeof(a->devices)) || a->share != b->share || a->cap != b->cap ||
-               a->class != b->class;
+               a->class != b->class || a->goal != b->goal;
 }
 
 int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)

@@ -55,6 +55,7 @@ struct tenant_event_limit {
 struct tenant {
         struct tenant *next;
         struct message_lease lease; /* as it is now; share 0: an equal part */
+        nsec goal;                  /* that the scheduler has */
         struct daemon *daemon;
         enum tenant_state state;
         pid_t shim; /* 0: not known yet */

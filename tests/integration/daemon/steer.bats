@@ -46,7 +46,7 @@ refused_1() {
         export SUBLET_DIR=$BATS_TEST_TMPDIR
         for order in "ps x" "ps --nonsense" "set" "set a" "set a b" "set a share" "set a share=" "set a share=101" \
                 "set a share=0" "set a share=12.55" "set a cap=-3" "set a mem=0" "set a mem=8X" "set a mem=1=" "set a mem=x=8G" \
-                "set a class=fast" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage --by colour" "usage a b" \
+                "set a class=fast" "set a latency=0" "set a latency=1us" "set a latency=11s" "set a latency=soon" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage --by colour" "usage a b" \
                 "usage --since 2026-02-31" "events --since 1.2.3" "events a b" "trace --for 61s" "trace --for 10ms" \
                 "trace --for long" "trace x" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
                 # shellcheck disable=SC2086
@@ -110,6 +110,30 @@ refused_1() {
         run -0 "$sublet" set one class=latency
         [ "$output" = "one: as it was" ]
         "$sublet" set --json one mem=25% | jq -e '.devices[0].quota_bytes == 16 * 1024 * 1024 * 1024'
+}
+
+@test "a goal is promised if it can be kept beside the others, and refused with what could be" {
+        daemon_start
+        run -2 on "$sublet" run -q --mem 8G --latency 10ms -- true
+        [[ $output == *"add --share"* ]]
+        lodger one --mem 8G --share 50 --latency 10ms -- sleep 60
+        [ "$(of one latency_us)" = 10000 ]
+        "$sublet" inspect one | grep -q "^latency .*p99 of a step 10 ms"
+        run on "$sublet" run -q --mem 8G --share 50 --latency 5ms -- true
+        [ "$status" -eq 125 ]
+        [[ $output == *"5000 us cannot be kept on device 0"*"6 ms at least"* ]]
+        lodger two --mem 8G --share 30 -- sleep 60
+        run -0 "$sublet" set one latency=8ms
+        [ "$output" = "one: latency 10 ms -> 8 ms" ]
+        run on "$sublet" run -q --mem 8G -- true # with three one could be kept
+        [ "$status" -eq 0 ]
+        lodger three --mem 8G -- sleep 60
+        run on "$sublet" run -q --mem 8G -- true
+        [ "$status" -eq 125 ]
+        [[ $output == *"goal of 8000 us that tenant one was promised"* ]]
+        run -0 "$sublet" set one latency=none
+        [ "$(of one latency_us)" = null ]
+        run -0 on "$sublet" run -q --mem 8G -- true
 }
 
 @test "on several devices a size is for all of them but those that are named" {

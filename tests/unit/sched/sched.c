@@ -463,7 +463,7 @@ static void signs_of_work_reach_the_policy(void **state)
         assert_int_equal(seen(1).work, TURNS_WORK_PENDING);
         assert_int_equal(seen(1).launched_at, a.control->devices[0].launched_at);
         assert_true(row_of(sched, 1).is_waiting);
-        assert_int_equal(sched_change(sched, 1, 300, 400, TURNS_LATENCY), 0);
+        assert_int_equal(sched_change(sched, 1, 300, 400, TURNS_LATENCY, 0), 0);
         order(sched, 1, true);
         assert_true(seen(1).share == 300 && seen(1).cap == 400 && seen(1).class == TURNS_LATENCY);
         assert_null(sched_stop(sched));

@@ -130,6 +130,7 @@ static struct message_request some_request(void)
                                          .share = 300,
                                          .cap = 500,
                                          .class = TURNS_LATENCY,
+                                         .goal = 10 * NSEC_PER_MSEC,
                                          .ipc_host = true,
                                          .audit_ms = 250 };
 }
@@ -199,6 +200,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.share, 300);
         assert_int_equal(is.cap, 500);
         assert_int_equal(is.class, TURNS_LATENCY);
+        assert_int_equal(is.goal, 10 * NSEC_PER_MSEC);
         assert_int_equal(is.audit_ms, 250);
         assert_int_equal(is.enforcement, ENFORCEMENT_PRELOAD);
         assert_string_equal(is.attach, "required");
@@ -219,6 +221,7 @@ static void what_an_older_peer_does_not_send_keeps_its_default(void **state)
         assert_int_equal(is.share, 0);
         assert_int_equal(is.cap, TURNS_WHOLE);
         assert_int_equal(is.class, TURNS_NORMAL);
+        assert_int_equal(is.goal, 0);
         assert_int_equal(is.enforcement, ENFORCEMENT_GATE);
         json_decref(body);
 }
@@ -236,6 +239,8 @@ static void a_field_out_of_range_is_named(void **state)
                 { "cap", json_integer(0) },
                 { "cap", json_integer(1001) },
                 { "class", json_string("royal") },
+                { "latency_us", json_integer(-1) },
+                { "latency_us", json_integer(10000001) },
                 { "plane", json_string("astral") },
                 { "labels", json_string("team") },
                 { "labels", json_string("team=a,team=b") },
@@ -271,6 +276,7 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
                                      .share = 1,
                                      .cap = 2,
                                      .class = TURNS_BATCH,
+                                     .goal = 1500 * NSEC_PER_USEC,
                                      .labels = "team=video,cost/centre=12",
                                      .enforcement = ENFORCEMENT_ATTACHED,
                                      .directory = "/run/sublet-leases/a" },

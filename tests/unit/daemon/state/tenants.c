@@ -5,6 +5,7 @@
 #include "daemon/fake_daemon.h"
 
 #include "base/err.h"
+#include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
 #include "daemon/state/admit.h"
 
@@ -57,6 +58,70 @@ static void shares_never_exceed_the_whole(void **state)
         assert_int_equal(tenants_fit(&daemon->tenants, &fits, NULL, &err), 0);
         assert_int_equal(tenants_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
         assert_non_null(strstr(err.text, "30%"));
+}
+
+/* 6 ms is the least for 50 % beside one other, 14 ms for 25 % of four. */
+static void goals_are_promised_that_can_be_kept_beside_each_other(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease kept = lease_of(1, 500), not = lease_of(1, 500), third = lease_of(1, 0);
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 1, 500);
+        struct err err = { 0 };
+
+        kept.goal = 6 * NSEC_PER_MSEC;
+        not .goal = 6 * NSEC_PER_MSEC - 1;
+        assert_int_equal(goals_fit(&daemon->tenants, &kept, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_non_null(strstr(err.text, "6 ms at least"));
+
+        a->lease.goal = 7 * NSEC_PER_MSEC; /* with a third it is 8 ms at least */
+        assert_int_equal(goals_fit(&daemon->tenants, &kept, NULL, &err), 0);
+        (void)fake_tenant_put(daemon, "b", 1, 1, 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_non_null(strstr(err.text, "tenant a"));
+        third.owner = a->lease.owner + 1;
+        assert_int_equal(goals_fit(&daemon->tenants, &third, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_null(strstr(err.text, "tenant a "));
+}
+
+static void no_goal_beside_who_is_not_taken_off_for_it(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease goal = lease_of(1, 500), job = lease_of(1, 0), inside = lease_of(1, 0);
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 1, 500);
+        struct err err = { 0 };
+
+        goal.goal = NSEC_PER_SEC;
+        (void)strcpy(job.job, "train");
+        inside.enforcement = ENFORCEMENT_PRELOAD;
+        assert_int_equal(goals_fit(&daemon->tenants, &job, NULL, &err), 0);
+        assert_int_equal(goals_fit(&daemon->tenants, &inside, NULL, &err), 0);
+        a->lease.goal = NSEC_PER_SEC;
+        assert_int_equal(goals_fit(&daemon->tenants, &job, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &inside, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_int_equal(goals_fit(&daemon->tenants, &goal, NULL, &err), 0);
+        (void)strcpy(a->lease.job, "train");
+        assert_int_equal(goals_fit(&daemon->tenants, &goal, NULL, &err), TENANTS_E_NO_ROOM);
+}
+
+static void a_goal_needs_a_share_and_turns(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease lease = lease_of(1, 0);
+        struct err err = { 0 };
+
+        assert_int_equal(goals_check(daemon, &lease, &err), 0);
+        lease.goal = NSEC_PER_SEC;
+        assert_int_equal(goals_check(daemon, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "--share"));
+        lease.share = 500;
+        lease.cap = 600;
+        assert_int_equal(goals_check(daemon, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "leave --cap out"));
+        lease.cap = TURNS_WHOLE;
+        lease.class = TURNS_BATCH;
+        assert_int_equal(goals_check(daemon, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "leave --class out"));
 }
 
 static void a_change_is_measured_without_what_it_replaces(void **state)
@@ -350,6 +415,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(quotas_never_exceed_the_device_unless_overcommitted),
                 TEST(shares_never_exceed_the_whole),
+                TEST(goals_are_promised_that_can_be_kept_beside_each_other),
+                TEST(no_goal_beside_who_is_not_taken_off_for_it),
+                TEST(a_goal_needs_a_share_and_turns),
                 TEST(a_change_is_measured_without_what_it_replaces),
                 TEST(who_asked_for_no_share_gets_an_equal_part_of_the_rest),
                 TEST(nothing_is_leased_on_a_lost_device),
