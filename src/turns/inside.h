@@ -84,7 +84,8 @@ struct entity {
         nsec half_step;      /* of it; by the records, or by the rings */
         bool has_step;       /* by the records */
         nsec launched_at, launch_used, looked_at;
-        nsec beside; /* what it had had, in n_beside intervals, when others began to work beside it */
+        unsigned int n_pending; /* looks in a row at which work waited: S8 */
+        nsec beside;            /* what it had had, in n_beside intervals, when others began to work beside it */
         uint64_t n_beside;
         bool has_goal;
         nsec may_wait;   /* for the turns of others; INT64_MAX: it does not matter */

@@ -22,6 +22,9 @@
  *      S7  An entity with a goal (turns.h) waits for what the goal leaves beside its step and the handover, and a third
  *          less: a turn may be a quarter longer (S5). A round for it has TURNS_GOAL_ROOM for each, and is never rounded
  *          up. It is sensitive whatever is known of its work.
+ *      S8  A deep queue is off within a slice, too, after a handover without preemption, and a slice in short rounds is
+ *          a few steps: once taken for synchronous, it would stay so. Who never shows a drained queue has none, whatever
+ *          its handovers say.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
@@ -48,6 +51,8 @@ enum {
         IS_PENDING = -1,
         HAS_DRAINED = 16,
         HAS_NOT_DRAINED = -24,
+
+        DEEP = 256, /* looks in a row at which work waited */
 
         MEAN_OF = 8,
         BESIDE = 3, /* intervals that say something */
@@ -131,7 +136,8 @@ void steps_watch_handover(struct turns *turns, const struct turns_view *view)
                         evidence(before, HAS_NOT_DRAINED);
                 return;
         }
-        evidence(before, HAS_DRAINED);
+        if (before->n_pending < DEEP) /* S8 */
+                evidence(before, HAS_DRAINED);
         if (rest > AT_ONCE) /* else it was idle */
                 before->half_step += (rest - before->half_step) / MEAN_OF / 2;
 }
@@ -158,6 +164,7 @@ static void ring_look(struct turns *turns, struct entity *entity, const struct t
             turns->now - on < LEARN || turns->now - entity->looked_at < LEARN / 2)
                 return; /* S2 */
         entity->looked_at = turns->now;
+        entity->n_pending = tenant->work == TURNS_WORK_PENDING ? entity->n_pending + 1 : 0;
         evidence(entity, tenant->work == TURNS_WORK_PENDING ? IS_PENDING : IS_DRAINED);
         if (!entity->has_step)
                 entity->half_step += (span - entity->half_step) / MEAN_OF;
