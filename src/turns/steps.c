@@ -23,8 +23,8 @@
  *          less: a turn may be a quarter longer (S5). A round for it has TURNS_GOAL_ROOM for each, and is never rounded
  *          up. It is sensitive whatever is known of its work.
  *      S8  A deep queue is off within a slice, too, after a handover without preemption, and a slice in short rounds is
- *          a few steps: once taken for synchronous, it would stay so. Who never shows a drained queue has none, whatever
- *          its handovers say.
+ *          a few steps: once taken for synchronous, it would stay so. Who never shows a drained queue has none,
+ *          whatever its handovers say.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
@@ -52,7 +52,7 @@ enum {
         HAS_DRAINED = 16,
         HAS_NOT_DRAINED = -24,
 
-        DEEP = 256, /* looks in a row at which work waited */
+        DEEP = 64, /* looks in a row at which work waited */
 
         MEAN_OF = 8,
         BESIDE = 3, /* intervals that say something */

@@ -5,7 +5,8 @@
  *      gles draw [SECONDS]         draws a triangle on 1024 x 1024, reads it back; pixels drawn, pictures a second
  *      gles info                   what GL_NVX_gpu_memory_info says: KiB dedicated, in all, free
  *      gles cuda                   a buffer that CUDA registers, maps and fills, and OpenGL ES reads
- *      gles memory MAX             takes textures of 4096 x 4096 RGBA until the API says that there is no more
+ *      gles memory MAX [info]      draws on textures of 4096 x 4096 RGBA until the API says that there is no more, or MAX MiB
+ *                                  are reached
  */
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
@@ -99,20 +100,23 @@ static void memory(unsigned max)
 {
         unsigned got = 0;
         GLenum error = GL_NO_ERROR;
-        void *zeros = calloc(4096 * 4096, 4);
+        GLuint frame;
+        glGenFramebuffers(1, &frame);
+        glBindFramebuffer(GL_FRAMEBUFFER, frame);
         for (; got < max; got += 64) {
                 GLuint texture;
                 glGenTextures(1, &texture);
                 glBindTexture(GL_TEXTURE_2D, texture);
                 glTexStorage2D(GL_TEXTURE_2D, 1, GL_RGBA8, 4096, 4096);
-                glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, 4096, 4096, GL_RGBA, GL_UNSIGNED_BYTE, zeros);
+                glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, texture, 0);
+                glClearColor(.25, .5, .75, 1);
+                glClear(GL_COLOR_BUFFER_BIT); /* what is only uploaded stays in the program's own memory */
                 glFinish();
                 error = glGetError();
                 if (error != GL_NO_ERROR)
                         break;
         }
         printf("textures got_mib=%u error=%x\n", got, error);
-        free(zeros);
 }
 
 static void info(void)
@@ -184,5 +188,7 @@ int main(int argc, char **argv)
                 memory((unsigned)atoi(argv[2]));
         else
                 return 2;
+        if (argc > 3)
+                info();
         return 0;
 }
