@@ -5,8 +5,8 @@
  *      gles draw [SECONDS]         draws a triangle on 1024 x 1024, reads it back; pixels drawn, pictures a second
  *      gles info                   what GL_NVX_gpu_memory_info says: KiB dedicated, in all, free
  *      gles cuda                   a buffer that CUDA registers, maps and fills, and OpenGL ES reads
- *      gles memory MAX [info]      draws on textures of 4096 x 4096 RGBA until the API says that there is no more, or MAX MiB
- *                                  are reached
+ *      gles memory MAX [info]      draws on textures of 4096 x 4096 RGBA until the API says that there is no more, or
+ *                                  MAX MiB are reached
  */
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
