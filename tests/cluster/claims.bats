@@ -107,6 +107,48 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         done
 }
 
+@test "a claim's terms reach the tenant; one that lifts what its class bounds is not prepared" {
+        kubectl apply -f <(sed '/^---/,$d' "$root/deploy/kubernetes-dra/examples/terms.yaml")
+        terms() { # NAME PARAMETERS: a claim of the class of that example
+                jq -cn --arg name "$1" --argjson more "$2" '{apiVersion: "resource.k8s.io/v1", kind: "ResourceClaim", metadata: {name: $name},
+                        spec: {devices: {requests: [{name: "gpu", exactly: {deviceClassName: "sublet-batch", capacity: {requests: {memory: "4Gi", share: "25"}}}}],
+                        config: [{opaque: {driver: "gpu.sublet.dev", parameters: ({apiVersion: "gpu.sublet.dev/v1", kind: "Terms"} + $more)}}]}}}' |
+                        kubectl create -f - > /dev/null
+        }
+        terms bounded '{"capabilities": ["compute", "utility"]}'
+        by bounded
+        pod bounded "$(claims main "$idle")"
+        says bounded total_mib=4096
+        "$sublet" ps --json | jq -e '.[0] | .cap_permille == 500 and .class == "batch"' || { "$sublet" ps --json; return 1; }
+        terms lifted '{"cap": 100}'
+        by lifted
+        pod lifted "$(claims main "$idle")"
+        until_ok 60 eval 'kubectl describe pod lifted | grep -q "class and claim say it differently"'
+        has_tenants 1
+        kubectl delete deviceclass sublet-batch
+}
+
+# slices NODE: writes a slice of that node, as the driver whose token names node $token_of; prints what is answered
+slices() {
+        jq -cn --arg name "$1" '{apiVersion: "resource.k8s.io/v1", kind: "ResourceSlice", metadata: {generateName: "forged-"},
+                spec: {driver: "gpu.sublet.dev", nodeName: $name, pool: {name: $name, generation: 1, resourceSliceCount: 1}, devices: []}}' |
+                curl -sk -X POST -H 'Authorization: Bearer token-admin' -H 'Content-Type: application/json' \
+                        -H 'Impersonate-User: system:serviceaccount:sublet:dra-driver' -H 'Impersonate-Group: system:serviceaccounts' \
+                        ${token_of:+-H "Impersonate-Extra-authentication.kubernetes.io%2Fnode-name: $token_of"} \
+                        "https://$(server)/apis/resource.k8s.io/v1/resourceslices?dryRun=All" -d @- |
+                jq -r 'if .kind == "ResourceSlice" then "200" else "\(.code) \(.message)" end'
+}
+
+@test "a node's driver writes the slices of its own node only" {
+        kubectl apply -f "$root/deploy/kubernetes-dra/own-node.yaml"
+        token_of=$node
+        until_ok 60 eval '[[ $(slices n2) = *"slices only"* ]]'
+        [ "$(slices "$node")" = 200 ] || { slices "$node"; return 1; }
+        token_of=''
+        [[ $(slices "$node") = *'slices only'* ]]
+        kubectl delete -f "$root/deploy/kubernetes-dra/own-node.yaml"
+}
+
 @test "a claim is one container's, and only in the runtime class of the gate" {
         claim twice 4Gi 0
         by twice

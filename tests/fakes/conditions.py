@@ -70,7 +70,9 @@ CASES = [  # object, old object, whether the webhook is asked
     (pod(runtimeClassName='gvisor'), None, False),
     (pod(runtimeClassName='sublet'), None, True),
     *[(pod(asks(name, part)), None, True) for part in ('limits', 'requests')
-      for name in ('sublet.dev/gpu-mem', 'sublet.dev/gpu-share', 'sublet.dev/gpu-count', 'aliyun.com/gpu-mem')],
+      for name in ('sublet.dev/gpu-mem', 'sublet.dev/gpu-share', 'sublet.dev/gpu-count', 'aliyun.com/gpu-mem', 'nvidia.com/gpumem',
+                   'nvidia.com/gpumem-percentage', 'nvidia.com/gpucores', 'nvidia.com/priority')],
+    (pod(asks('nvidia.com/gpu.shared')), None, False),
     (pod(init=asks('sublet.dev/gpu-mem')), None, True),
     (pod(annotations=ALLOCATION), None, True),
     (pod(annotations={'ALIYUN_COM_GPU_MEM_IDX': '0'}), None, True),

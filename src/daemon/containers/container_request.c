@@ -170,17 +170,39 @@ static int request_of_pod(const struct tenants *tenants, const struct allocation
         return request_of_allocation(tenants, allocation, asked, to, err);
 }
 
+/* What is allocated on terms has these, whatever the container asks for. */
+static struct oci_request asked_on_terms(const struct allocations *allocations, const struct oci_container *container,
+                                         const struct oci_request *asked)
+{
+        const struct allocation *allocation =
+                container->pod[0] ? allocations_find(allocations, container->pod, container->container) : NULL;
+        struct oci_request on = *asked;
+
+        if (!allocation)
+                return on;
+        if (allocation->terms.cap[0])
+                (void)snprintf(on.cap, sizeof(on.cap), "%s", allocation->terms.cap);
+        if (allocation->terms.class[0])
+                (void)snprintf(on.class, sizeof(on.class), "%s", allocation->terms.class);
+        if (allocation->terms.latency[0])
+                (void)snprintf(on.latency, sizeof(on.latency), "%s", allocation->terms.latency);
+        if (allocation->terms.capabilities[0])
+                (void)snprintf(on.capabilities, sizeof(on.capabilities), "%s", allocation->terms.capabilities);
+        return on;
+}
+
 int container_request_fill(const struct tenants *tenants, const struct allocations *allocations,
                            const struct oci_container *container, const struct oci_request *asked,
                            struct message_request *ret, struct err *err)
 {
+        const struct oci_request on_terms = asked_on_terms(allocations, container, asked);
         struct message_request request = { .cap = TURNS_WHOLE };
         int r;
 
         if (container->is_sandbox)
                 return CONTAINER_REQUEST_E_NONE;
         name_tenant(container, &request);
-        r = read_terms(asked, &request, err);
+        r = read_terms(&on_terms, &request, err);
         if (r < 0)
                 return r;
         r = container->pod[0] ? request_of_pod(tenants, allocations, container, asked, &request, err) :

@@ -14,6 +14,14 @@
 #define NAME_ALIYUN_MEMORY "aliyun.com/gpu-mem"
 #define NAME_ALIYUN_COUNT "aliyun.com/gpu-count"
 
+/* HAMi's: how many devices; of each: MiB of memory, or percent of its memory; percent of its time; 0 (high) or 1. The
+ * first alone is NVIDIA's, a whole device, and none of our business. */
+#define NAME_NVIDIA "nvidia.com/gpu"
+#define NAME_HAMI_MEMORY "nvidia.com/gpumem"
+#define NAME_HAMI_PERCENT "nvidia.com/gpumem-percentage"
+#define NAME_HAMI_CORES "nvidia.com/gpucores"
+#define NAME_HAMI_PRIORITY "nvidia.com/priority"
+
 /*
  * On a pod: on how many devices each container is, where that is more than one. The webhook writes it and multiplies
  * NAME_MEMORY and NAME_SHARE of the container, which kubelet counts, for a container that asks for NAME_COUNT. What is
@@ -21,6 +29,13 @@
  *      {"main":2}
  */
 #define ANNOTATION_COUNTS "sublet.dev/gpu-counts"
+
+/*
+ * On a pod: whose words it was written in. "aliyun": all its GPU containers are on one device, and the extender writes
+ * gpushare's annotations, which the containers read as variables. The webhook writes it. Nobody changes it afterwards.
+ */
+#define ANNOTATION_VOCABULARY "sublet.dev/vocabulary"
+#define VOCABULARY_ALIYUN "aliyun"
 
 /*
  * On a pod, written by the extender with the binding. The webhook keeps others from writing it.
@@ -47,7 +62,11 @@
 #define ANNOTATION_CONTAINER_DEVICE "sublet.dev/device" /* uuid */
 #define ANNOTATION_CONTAINER_SHARE "sublet.dev/share-permille"
 
-/* gpushare's, on a pod. */
+/* A container's own choice of its class: latency, normal, batch. */
+#define VARIABLE_CLASS "SUBLET_CLASS"
+
+/* gpushare's, on a pod; index, pod and device are also variables of its GPU containers, beside this one. */
+#define VARIABLE_ALIYUN_CONTAINER "ALIYUN_COM_GPU_MEM_CONTAINER"
 #define ANNOTATION_ALIYUN_INDEX "ALIYUN_COM_GPU_MEM_IDX"
 #define ANNOTATION_ALIYUN_POD "ALIYUN_COM_GPU_MEM_POD"
 #define ANNOTATION_ALIYUN_DEVICE "ALIYUN_COM_GPU_MEM_DEV"

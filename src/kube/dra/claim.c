@@ -120,20 +120,6 @@ static int amounts_of(const json_t *result, bytes *ret_memory, unsigned int *ret
         return 0;
 }
 
-/* C4 */
-static int judge_configuration(const json_t *allocation, struct err *err)
-{
-        const json_t *one;
-        size_t i;
-
-        json_array_foreach (json_object_get(json_object_get(allocation, "devices"), "config"), i, one)
-                if (!strcmp(claim_text(json_object_get(one, "opaque"), "driver"), DRA_DRIVER))
-                        return err_say(err, -EINVAL,
-                                       "the claim or its class has parameters for " DRA_DRIVER
-                                       ", which knows none: ask by capacity");
-        return 0;
-}
-
 /* ---- who uses it ---- */
 
 int claim_pods(const json_t *claim, struct claim_pod ret[static CLAIM_PODS], struct err *err)
@@ -169,21 +155,14 @@ static bool is_claim(const json_t *pod, const char *name, const char *claim)
         return false;
 }
 
-/* "gpu" is the request of "gpu" and of "gpu/small", an alternative of it. */
-static bool is_request(const char *request, const char *asked)
-{
-        size_t n = strlen(asked);
-
-        return !n || (!strncmp(request, asked, n) && (!request[n] || request[n] == '/'));
-}
-
 static bool uses(const json_t *pod, const json_t *container, const char *claim, const char *request)
 {
         const json_t *one;
         size_t i;
 
         json_array_foreach (json_object_get(json_object_get(container, "resources"), "claims"), i, one)
-                if (is_claim(pod, claim_text(one, "name"), claim) && is_request(request, claim_text(one, "request")))
+                if (is_claim(pod, claim_text(one, "name"), claim) &&
+                    terms_is_request(request, claim_text(one, "request")))
                         return true;
         return false;
 }
@@ -258,6 +237,7 @@ static int add_result(const struct claim_view *view, const char *claim, const js
         const struct user user = user_of(view, claim, request);
         const json_t *of_pod = json_object_get(user.pod, "metadata");
         unsigned int share = 0;
+        json_t *terms = NULL, *row;
         bytes memory = 0;
         int r;
 
@@ -270,16 +250,20 @@ static int add_result(const struct claim_view *view, const char *claim, const js
         r = amounts_of(result, &memory, &share, err);
         if (r < 0)
                 return r;
+        r = terms_read(json_object_get(json_object_get(view->claim, "status"), "allocation"), request, &terms, err);
+        if (r < 0)
+                return r;
         r = json_array_append_new(json_object_get(ret, "devices"),
                                   json_pack("{s:s, s:s, s:s}", "request", request, "device", device, "uuid", uuid));
+        row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", claim_text(of_pod, "uid"), "namespace",
+                        claim_text(of_pod, "namespace"), "name", claim_text(of_pod, "name"), "container",
+                        user.container, "uuid", uuid, "mem_bytes", (json_int_t)memory, "share_permille", (int)share);
         if (r == 0)
-                r = json_array_append_new(json_object_get(ret, "rows"),
-                                          json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod",
-                                                    claim_text(of_pod, "uid"), "namespace",
-                                                    claim_text(of_pod, "namespace"), "name", claim_text(of_pod, "name"),
-                                                    "container", user.container, "uuid", uuid, "mem_bytes",
-                                                    (json_int_t)memory, "share_permille", (int)share));
-        return r < 0 ? err_say(err, -ENOMEM, "no memory") : 0;
+                r = json_object_update(row, terms);
+        json_decref(terms);
+        if (json_array_append_new(json_object_get(ret, "rows"), row) < 0 || r < 0)
+                return err_say(err, -ENOMEM, "no memory");
+        return 0;
 }
 
 int claim_read(const struct claim_view *view, json_t **ret, struct err *err)
@@ -292,7 +276,7 @@ int claim_read(const struct claim_view *view, json_t **ret, struct err *err)
 
         if (!allocation)
                 return err_say(err, -EINVAL, "the claim is not allocated");
-        r = judge_configuration(allocation, err);
+        r = terms_judge(allocation, err);
         for (size_t p = 0; r == 0 && p < view->n_pods; p++)
                 r = judge_pod(view, view->pods[p], err);
         if (r < 0)

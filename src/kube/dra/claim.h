@@ -9,18 +9,18 @@
  *      several, is refused: each would have the whole amount.
  *  C3  A pod is served only where the gate reaches it: in our runtime class, without privileged containers, under the
  *      class's own seccomp profile. Whoever reads the pod later than this reads the same: these fields never change.
- *  C4  Parameters of a device's configuration that are not known are refused, never skipped.
+ *  C4  Parameters of a device's configuration that are not known are refused, never skipped (terms.h).
  */
 #pragma once
 
 #include "base/text.h"
+#include "kube/dra/terms.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 struct err;
 
-#define DRA_DRIVER "gpu.sublet.dev"
 #define DRA_API "/apis/resource.k8s.io/v1"
 
 enum {

@@ -190,8 +190,10 @@ static const char *read_pod_containers(const json_t *annotations, const json_t *
 {
         const char *text = json_string_value(json_object_get(annotations, ANNOTATION_COUNTS));
         json_t *counts = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        const char *problem = read_containers(spec, counts, unit, pod);
+        const char *vocabulary = json_string_value(json_object_get(annotations, ANNOTATION_VOCABULARY)), *problem;
 
+        pod->is_together = vocabulary && !strcmp(vocabulary, VOCABULARY_ALIYUN);
+        problem = read_containers(spec, counts, unit, pod);
         if (text && !json_is_object(counts) && !problem)
                 problem = "its annotation " ANNOTATION_COUNTS " is not one such as {\"main\":2}, of 1 to 16 devices";
         json_decref(counts);
@@ -421,6 +423,7 @@ json_t *object_annotations(const struct object_pod *pod, const char *node, const
         set_number(annotations, ANNOTATION_ALIYUN_POD, (int64_t)(sum / unit));
         set_number(annotations, ANNOTATION_ALIYUN_DEVICE, (int64_t)(device_total / unit));
         set_number(annotations, ANNOTATION_ALIYUN_TIME, now);
-        (void)json_object_set_new(annotations, ANNOTATION_ALIYUN_ASSIGNED, json_string("false"));
+        /* gpushare's scheduler says "false", and its plugin, which may decide otherwise, "true". Ours never does. */
+        (void)json_object_set_new(annotations, ANNOTATION_ALIYUN_ASSIGNED, json_string("true"));
         return annotations;
 }

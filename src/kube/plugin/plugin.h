@@ -62,6 +62,7 @@ struct plugin_resource {
         bool is_aliyun; /* containers get gpushare's variables too */
         bytes unit;
         unsigned int seats;
+        bool is_single; /* a container has one seat at most */
 };
 
 /* What a container gets a lease for. All of it is borrowed. */

@@ -232,7 +232,7 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
                 annotate(grant, ANNOTATION_CONTAINER_DEVICE, "%s", device->uuid);
         }
         if (resource->is_aliyun)
-                env(grant, "ALIYUN_COM_GPU_MEM_CONTAINER", "%zu", n);
+                env(grant, VARIABLE_ALIYUN_CONTAINER, "%zu", n);
         if (resource->is_aliyun && !ways->is_placed) {
                 env(grant, ANNOTATION_ALIYUN_INDEX, "%u", device->index);
                 env(grant, ANNOTATION_ALIYUN_DEVICE, "%u", plugin_ids(resource, device));
@@ -245,10 +245,14 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
 }
 
 static int grant_seats(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,
-                       const struct plugin_ways *ways, const struct plugin_amount *amounts, struct err *err)
+                       const struct plugin_ways *ways, const struct plugin_amount *amounts, size_t n_ids,
+                       struct err *err)
 {
         const struct plugin_device *device = only_device(node, amounts);
 
+        if (resource->is_single && n_ids > 1)
+                return err_say(err, -EBUSY, "%zu of %s: a container has one at most here (failRequestsGreaterThanOne)",
+                               n_ids, resource->name);
         grant_devices(grant, node, ways, amounts);
         if (resource->kind == PLUGIN_SEATS)
                 return 0;
@@ -297,7 +301,7 @@ static int grant_container(struct grant *grant, const struct plugin_resource *re
                 return grant_share(grant, resource, node, ways, asked, err);
         case PLUGIN_SEATS:
         case PLUGIN_MPS:
-                return grant_seats(grant, resource, node, ways, amounts, err);
+                return grant_seats(grant, resource, node, ways, amounts, asked->n_ids, err);
         case PLUGIN_COUNT:
                 break;
         }

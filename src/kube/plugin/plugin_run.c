@@ -7,10 +7,12 @@
 #include "kube/plugin/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -194,10 +196,28 @@ static int plugin_loop(struct plugin *plugin, struct err *err)
         return r < 0 ? err_set(err, r, "the loop") : 0;
 }
 
+/* One plugin for kubelet's directory: two would offer the same devices by two resources. The lock is on the directory
+ * itself, as kubelet empties it, and goes with the process. */
+static int be_the_only_one(const struct plugin *plugin, int *ret_lock, struct err *err)
+{
+        *ret_lock = open(plugin->kubelet, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (*ret_lock < 0)
+                return err_set(err, -errno, "%s (kubelet's directory for device plugins)", plugin->kubelet);
+        if (flock(*ret_lock, LOCK_EX | LOCK_NB) == 0)
+                return 0;
+        return err_say(err, -EBUSY,
+                       "another device plugin of Sublet offers the GPUs of this node: a device would be booked twice; "
+                       "stop that one, or give the nodes different labels");
+}
+
 int plugin_run(struct plugin *plugin, struct err *err)
 {
-        int r = loop_new(&plugin->loop);
+        _cleanup_(closep) int lock = -1;
+        int r = be_the_only_one(plugin, &lock, err);
 
+        if (r < 0)
+                return r;
+        r = loop_new(&plugin->loop);
         if (r < 0)
                 return err_set(err, r, "a loop");
         plugin->inotify.fd = plugin->signals.fd = -1;

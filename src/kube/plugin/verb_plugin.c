@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "kube/client/names.h"
+#include "kube/nvidia/nvidia.h"
 #include "kube/plugin/plugin_run.h"
 
 #include <errno.h>
@@ -23,9 +24,10 @@ static const char usage[] =
 #define NODE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-."
 
 struct options {
-        const char *unit, *seats_name;
+        const char *unit, *seats_name, *config_file;
         unsigned int seats;
         bool is_aliyun, is_preload;
+        struct nvidia_config nvidia; /* with config_file */
 };
 
 static int read_inject(const struct flag *flag, const char *words, struct err *err)
@@ -72,6 +74,37 @@ static int endpoint_add(struct plugin *plugin, struct plugin_resource resource, 
         return 0;
 }
 
+/* What NVIDIA's file says, as the options that say the same. */
+static int read_config_file(struct plugin *plugin, struct options *options, struct err *err)
+{
+        struct nvidia_config *config = &options->nvidia;
+        int r;
+
+        if (!options->config_file || !*options->config_file)
+                return 0;
+        if (options->seats || options->seats_name || options->is_preload || options->is_aliyun ||
+            plugin->ways.is_placed || options->unit)
+                return err_say(err, -EINVAL,
+                               "--config-file says what is offered: it goes with neither --seats, --seats-name, "
+                               "--unit, --aliyun, --placed nor --preload");
+        r = nvidia_config_load(options->config_file, config, err);
+        if (r < 0)
+                return r;
+        if (config->is_mps != (plugin->ways.mps != NULL))
+                return err_say(
+                        err, -EINVAL,
+                        config->is_mps ?
+                                "%s: sharing.mps needs --mps DIR, where the pipes of the MPS control daemon are" :
+                                "%s has no sharing.mps: leave --mps out",
+                        options->config_file);
+        options->seats = config->replicas;
+        options->seats_name = config->name;
+        plugin->ways.has_cdi |= config->has_cdi;
+        plugin->ways.has_annotation |= config->has_annotation;
+        plugin->ways.has_nodes |= config->has_nodes;
+        return 0;
+}
+
 static int add_endpoints(struct plugin *plugin, const struct options *options, struct err *err)
 {
         bool has_mps = plugin->ways.mps != NULL;
@@ -94,6 +127,7 @@ static int add_endpoints(struct plugin *plugin, const struct options *options, s
                                     (struct plugin_resource){ .name = options->seats_name ? options->seats_name :
                                                                                             "nvidia.com/gpu.shared",
                                                               .kind = has_mps ? PLUGIN_MPS : PLUGIN_SEATS,
+                                                              .is_single = options->nvidia.is_single,
                                                               .seats = options->seats },
                                     err);
         if (options->unit && (bytes_parse(options->unit, 0, &unit) < 0 || unit % MIB))
@@ -175,6 +209,9 @@ int device_plugin_main(int argc, char **argv)
                   NULL },
                 { "mps", 0, flag_text, &plugin.ways.mps, "DIR", "... and by MPS, whose pipes are in DIR", NULL },
                 { "seats-name", 0, flag_text, &options.seats_name, "NAME", "default: nvidia.com/gpu.shared", NULL },
+                { "config-file", 0, flag_text, &options.config_file, "FILE",
+                  "configuration of NVIDIA's device plugin, version v1: seats, their name, how devices get in",
+                  "CONFIG_FILE" },
         };
         struct err err = { 0 };
         char url[API_URL];
@@ -182,7 +219,8 @@ int device_plugin_main(int argc, char **argv)
 
         if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
-        if (add_endpoints(&plugin, &options, &err) < 0 || configure_api(&plugin, url, &err) < 0) {
+        if (read_config_file(&plugin, &options, &err) < 0 || add_endpoints(&plugin, &options, &err) < 0 ||
+            configure_api(&plugin, url, &err) < 0) {
                 (void)flags_failed(&err);
                 return VERB_USAGE;
         }

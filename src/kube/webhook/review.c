@@ -17,7 +17,7 @@
 #define VISIBLE "NVIDIA_VISIBLE_DEVICES"
 
 enum {
-        WHY = 256,
+        WHY = TRANSLATE_WHY,
         PATH = 400,
         LISTS_AT_CREATION = 2, /* no pod is created with ephemeral containers */
 };
@@ -39,10 +39,10 @@ static bool is_our_annotation(const char *key)
         return !strcmp(key, ANNOTATION_ALLOCATION) || begins(key, "ALIYUN_COM_GPU_MEM_");
 }
 
-/* At creation it says no more than gpu-count does, so anybody may write it; later it would move what is counted. */
+/* At creation these say no more than resources do, so anybody may write them; later they would move what is counted. */
 static bool is_fixed_annotation(const char *key)
 {
-        return is_our_annotation(key) || !strcmp(key, ANNOTATION_COUNTS);
+        return is_our_annotation(key) || !strcmp(key, ANNOTATION_COUNTS) || !strcmp(key, ANNOTATION_VOCABULARY);
 }
 
 static bool is_seccomp_annotation(const char *key)
@@ -113,7 +113,8 @@ static void strip_environment(const json_t *container, const char *at, json_t *p
         for (size_t i = json_array_size(list); i-- > 0;) {
                 const char *name = text_at(json_array_get(list, i), "name");
 
-                if (!name || !is_our_variable(name))
+                if (!name || !is_our_variable(name) ||
+                    (!strcmp(name, VARIABLE_CLASS) && translate_may_set(container, json_array_get(list, i))))
                         continue;
                 (void)snprintf(path, sizeof(path), "%s/env/%zu", at, i);
                 patch_add(patches, "remove", path, NULL);
@@ -133,9 +134,9 @@ static void set_profile(const struct review_settings *settings, const json_t *co
 }
 
 /* All containers, for one can pass an open descriptor to another. */
-static void mutate_containers(const struct review_settings *settings, const json_t *spec, json_t *patches)
+static void mutate_containers(const struct review_settings *settings, const json_t *pod, json_t *patches)
 {
-        const json_t *container;
+        const json_t *spec = json_object_get(pod, "spec"), *container;
         char at[64];
         size_t i;
 
@@ -145,6 +146,7 @@ static void mutate_containers(const struct review_settings *settings, const json
                         strip_environment(container, at, patches);
                         if (!asks(container))
                                 put_void(container, at, patches);
+                        translate_variables(pod, container, at, patches);
                         if (settings->profile)
                                 set_profile(settings, container, at, patches);
                 }
@@ -173,7 +175,7 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
                 patch_add(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
         if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
                 patch_add(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
-        mutate_containers(settings, spec, patches);
+        mutate_containers(settings, pod, patches);
         patch_counts(pod, patches);
 }
 
@@ -237,7 +239,8 @@ static bool judge_container(const struct review_settings *settings, const json_t
         json_array_foreach (json_object_get(container, "env"), i, variable) {
                 const char *key = text_at(variable, "name");
 
-                if (key && is_our_variable(key) && !is_void(container, variable)) {
+                if (key && is_our_variable(key) && !is_void(container, variable) &&
+                    !translate_may_set(container, variable)) {
                         (void)snprintf(why, WHY, "container %.63s sets %.100s, which is set for it", name, key);
                         return false;
                 }
@@ -335,10 +338,12 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
 
         if (is_update && !is_trusted(settings, request) &&
             !has_same_annotations(old, pod, is_fixed_annotation)) { /* R2 */
-                (void)snprintf(why, WHY, "you may not change %s or %s, which name the devices of a pod",
-                               ANNOTATION_ALLOCATION, ANNOTATION_COUNTS);
+                (void)snprintf(why, WHY, "you may not change %s, %s or %s, which name the devices of a pod",
+                               ANNOTATION_ALLOCATION, ANNOTATION_COUNTS, ANNOTATION_VOCABULARY);
                 return false;
         }
+        if (!is_update && translate_problem(&settings->translate, pod, why))
+                return false;
         if (!rents(pod))
                 return true;
         if (is_update && !has_same_annotations(old, pod, is_seccomp_annotation)) { /* R3 */
@@ -417,7 +422,7 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
         const char *operation = text_at(request, "operation");
         bool is_update = operation && !strcmp(operation, "UPDATE");
         char why[WHY] = "";
-        json_t *patches;
+        json_t *patches, *translated;
 
         if (!json_is_object(pod) || !json_is_object(json_object_get(pod, "metadata")))
                 return response_refuse(request, "the review has no pod");
@@ -428,7 +433,9 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
         if (!is_update) {
                 if (!is_trusted(settings, request))
                         strip_annotations(pod, patches);
-                mutate(settings, pod, patches);
+                translated = translate_pod(&settings->translate, pod, patches);
+                mutate(settings, translated ? translated : pod, patches);
+                json_decref(translated);
         }
         return response_allow(request, patches);
 }

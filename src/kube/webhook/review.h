@@ -7,6 +7,8 @@
  * a device the value "void", and refuses what would bypass the gate or can never be placed. From other pods it removes
  * Sublet's annotations only.
  *
+ * What is written in others' words is translated first (translate.h).
+ *
  * A container that asks for several devices (gpu-count) gets the sum of them as its gpu-mem and gpu-share, which
  * kubelet counts, and the annotation that says on how many devices that is.
  *
@@ -17,6 +19,8 @@
  */
 #pragma once
 
+#include "kube/webhook/translate.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -25,6 +29,7 @@ struct review_settings {
         const char *runtime_class; /* to set where there is none; NULL: leave it */
         const char *profile;       /* localhostProfile of its containers; NULL: only RuntimeDefault is refused */
         const char *trusted;       /* users that may write our annotations, separated by commas; NULL: none */
+        struct translate_settings translate;
 };
 
 /* is_mutating: POST /mutate, else /validate. The caller's (json_decref); NULL: no memory. */

@@ -61,6 +61,36 @@ static void webhook_refresh(void *context)
                 (void)fprintf(stderr, "sublet webhook: %s\n", r < 0 ? err.text : "loaded the new certificate");
 }
 
+static int read_words(const struct flag *flag, const char *words, struct err *err)
+{
+        struct translate_settings *translate = flag->to;
+
+        translate->words = 0;
+        if (!strcmp(words, "none"))
+                return 0;
+        while (*words) {
+                size_t size = strcspn(words, ",");
+
+                if (size == 6 && !strncmp(words, "aliyun", size))
+                        translate->words |= TRANSLATE_ALIYUN;
+                else if (size == 4 && !strncmp(words, "hami", size))
+                        translate->words |= TRANSLATE_HAMI;
+                else
+                        return flag_refuse(flag, words, "aliyun, hami, or none", err);
+                words += size + (words[size] == ',');
+        }
+        return 0;
+}
+
+static int read_unit(const struct flag *flag, const char *text, struct err *err)
+{
+        bytes *unit = flag->to;
+
+        if (bytes_parse(text, 0, unit) < 0 || *unit % MIB)
+                return flag_refuse(flag, text, "a size of whole MiB, as 1G", err);
+        return 0;
+}
+
 static int webhook_run(struct webhook *webhook)
 {
         const struct server_settings settings = { .listen = webhook->listen,
@@ -92,7 +122,10 @@ static int webhook_run(struct webhook *webhook)
 
 int webhook_main(int argc, char **argv)
 {
-        struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet", .life = SERVER_LIFE };
+        struct webhook webhook = { .listen = "0.0.0.0:8443",
+                                   .review = { .runtime_class = "sublet",
+                                               .translate = { TRANSLATE_ALIYUN | TRANSLATE_HAMI, .unit = GIB } },
+                                   .life = SERVER_LIFE };
         const struct flag flags[] = {
                 { "listen", 0, flag_text, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
                 { "cert", 0, flag_text, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },
@@ -109,10 +142,19 @@ int webhook_main(int argc, char **argv)
                   "SUBLET_PROFILE" },
                 { "trusted", 0, flag_text, &webhook.review.trusted, "USERS",
                   "users that may write Sublet's annotations", "SUBLET_TRUSTED" },
+                { "translate", 0, read_words, &webhook.review.translate, "WORDS",
+                  "whose pods are translated: aliyun (gpushare's), hami, separated by commas, or none\n"
+                  "(default: aliyun,hami)",
+                  NULL },
+                { "unit", 0, read_unit, &webhook.review.translate.unit, "SIZE",
+                  "size of one sublet.dev/gpu-mem, as device plugins have it; default 1G", NULL },
+                { "device-memory", 0, flag_bytes, &webhook.review.translate.device, "SIZE",
+                  "memory of a GPU, for HAMi's pods that ask for a percentage of it", NULL },
         };
         int code;
 
         if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
+        webhook.review.translate.scheduler = webhook.review.scheduler;
         return webhook_run(&webhook);
 }

@@ -10,7 +10,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const json_t *review, bool is_mutating)
 {
-        const struct review_settings settings = { "gpu-scheduler", "sublet", "sublet.json", "extender" };
+        const struct review_settings settings = {
+                "gpu-scheduler", "sublet", "sublet.json", "extender", { 3, GIB, 80 * GIB, "gpu-scheduler" }
+        };
         json_t *said = review_answer(&settings, review, is_mutating);
         const json_t *response = json_object_get(said, "response");
 

@@ -249,6 +249,31 @@ sent_again() { grep -c 'all allocations are sent again' "$machine/plugin" || tru
         [ ! -e "$folder/sublet.dev_gpu-mem.sock" ]
 }
 
+@test "NVIDIA's configuration file: replicas, their name, and one for each container where it says so" {
+        printf 'version: v1\nflags: {plugin: {deviceListStrategy: envvar}}\nsharing:\n  timeSlicing:\n    renameByDefault: true\n    failRequestsGreaterThanOne: true\n    resources: [{name: nvidia.com/gpu, replicas: 10}]\n' > "$folder.yaml"
+        plugin_start --config-file "$folder.yaml"
+        ask wait nvidia.com/gpu.shared
+        lists nvidia.com/gpu.shared '20 20'
+        ask allocate nvidia.com/gpu.shared $first-_-9
+        [ "$answer" = "env:NVIDIA_VISIBLE_DEVICES=$first" ]
+        ask allocate nvidia.com/gpu.shared $first-_-0 $second-_-0
+        [[ $answer = 'error FAILED_PRECONDITION'*"2 of nvidia.com/gpu.shared: a container has one at most here"* ]]
+        # one plugin of ours to a node: another's resource would book the same devices
+        run -1 "$sublet" device-plugin --dir "$dir" --kubelet "$folder"
+        [[ $output == *"another device plugin of Sublet offers the GPUs of this node: a device would be booked twice"* ]]
+        [ ! -e "$folder/sublet.dev_gpu-mem.sock" ]
+        plugin_end
+        sed -i 's/timeSlicing/mps/; /failRequests/d' "$folder.yaml"
+        run -2 "$sublet" device-plugin --dir "$dir" --kubelet "$folder" --config-file "$folder.yaml"
+        [[ $output == *"sharing.mps needs --mps DIR"* ]]
+        run -2 "$sublet" device-plugin --dir "$dir" --kubelet "$folder" --config-file "$folder.yaml" --seats 4
+        [[ $output == *"--config-file says what is offered"* ]]
+        sed -i 's/mps:/mig:/' "$folder.yaml"
+        run -2 "$sublet" device-plugin --dir "$dir" --kubelet "$folder" --config-file "$folder.yaml"
+        [[ $output == *"$folder.yaml:4: mig: not a key of version v1 that is known here" ]]
+        rm "$folder.yaml"
+}
+
 @test "plain seats are spread over the devices, and MPS gets its pipe and its bounds" {
         plugin_start --seats 4
         ask wait nvidia.com/gpu.shared

@@ -268,11 +268,23 @@ holder() { api /apis/coordination.k8s.io/v1/namespaces/sublet/leases/extender | 
         run ask x /gpushare-scheduler/bind -d '{"PodName":"a","PodNamespace":"default","PodUID":"uid-a","Node":"n1"}'
         [ "$output" = '{"Error":""}' ]
         run api /api/v1/namespaces/default/pods/a
-        [ "$(jq -c '.metadata.annotations | [.ALIYUN_COM_GPU_MEM_IDX, .ALIYUN_COM_GPU_MEM_POD, .ALIYUN_COM_GPU_MEM_DEV, .ALIYUN_COM_GPU_MEM_ASSIGNED]' <<< "$output")" = '["0","10","16","false"]' ]
+        [ "$(jq -c '.metadata.annotations | [.ALIYUN_COM_GPU_MEM_IDX, .ALIYUN_COM_GPU_MEM_POD, .ALIYUN_COM_GPU_MEM_DEV, .ALIYUN_COM_GPU_MEM_ASSIGNED]' <<< "$output")" = '["0","10","16","true"]' ]
         run ask x /gpushare-scheduler/inspect/n1
         [ "$(jq -c '.nodes[0] | [.totalGPU, .usedGPU, .devs[0].pods[0].name]' <<< "$output")" = '[32,10,"a"]' ]
         run ask x /gpushare-scheduler/bind -o /dev/null -w '%{http_code}' -d '{"PodName":"b","PodNamespace":"default","PodUID":"uid-b","Node":"n1"}'
         [ "$output" = 500 ]
+}
+
+@test "a pod that the webhook translated from gpushare is on one device, with its annotations" {
+        together() { pod "$@" | jq -c '.metadata.annotations = {"sublet.dev/vocabulary": "aliyun"}'; }
+        put "$(node n1 32 2)" "$(pod z 14)" "$(together a 5 5)" "$(together b 9 9)"
+        extender x && within ready x
+        bind x z n1
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+        run api /api/v1/namespaces/default/pods/a
+        [ "$(jq -c '.metadata.annotations | [.ALIYUN_COM_GPU_MEM_IDX, .ALIYUN_COM_GPU_MEM_POD, .ALIYUN_COM_GPU_MEM_DEV, .ALIYUN_COM_GPU_MEM_ASSIGNED]' <<< "$output")" = '["1","10","16","true"]' ]
+        [ "$(jq -c '.metadata.annotations["sublet.dev/allocation"] | fromjson | [.containers[].device]' <<< "$output")" = '[1,1]' ]
+        [[ $(bind x b n1) == *"18 GiB of GPU memory asked for on one device, its largest healthy one has 16 GiB"* ]]
 }
 
 @test "preemption: who must leave is on one device, of lower priority, and no more than needed" {

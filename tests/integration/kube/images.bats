@@ -14,7 +14,9 @@ setup_file() {
         work=$(mktemp -d /tmp/sublet-image-XXXXXX)
         export work
         "$root/deploy/images/root" "$build" "$work/root"
-        podman_ build -q --network none -t localhost/sublet:test -f "$root/deploy/images/Containerfile" "$work/root" > "$work/id"
+        declare -f podman_ > "$work/engine"
+        echo 'podman_ "$@"' >> "$work/engine"
+        ENGINE="bash $work/engine" "$root/deploy/images/build" "$build" localhost/sublet:test > "$work/said"
 }
 
 teardown_file() {
@@ -36,7 +38,6 @@ image() { # COMMAND of the image
 }
 
 @test "every verb that the manifests start runs from the image, with nothing else in it" {
-        [ -s "$work/id" ]
         run image --version
         echo "$output"
         [ "$status" -eq 0 ]
@@ -48,6 +49,13 @@ image() { # COMMAND of the image
         for verb in daemon keepers extender webhook; do
                 chroot "$work/root" /usr/local/bin/sublet $verb --help > /dev/null
         done
+}
+
+@test "the command that makes it says how large it is" {
+        [[ $(cat "$work/said") =~ ^localhost/sublet:test:\ ([0-9]+)\.[0-9]\ MB,\ ([0-9]+)\.[0-9]\ MB\ to\ fetch ]]
+        [ "${BASH_REMATCH[1]}" -lt 64 ] && [ "${BASH_REMATCH[2]}" -lt "${BASH_REMATCH[1]}" ]
+        run -2 "$root/deploy/images/build"
+        [[ $output == "usage: deploy/images/build BUILD"* ]]
 }
 
 @test "what is in it is said: each library's package, version and licence" {

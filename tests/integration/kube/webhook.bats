@@ -130,6 +130,56 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [ "$(verdict "$new" UPDATE "$old" system:serviceaccount:sublet:extender)" = "true " ]
 }
 
+patched() { # POD: as the API server stores it
+        ask /mutate "$(review "$1")" | /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/patched.py" "$1"
+}
+others() { # LIMITS [SPEC-FIELDS]: a pod as others' users write it
+        printf '{"metadata":{"generateName":"a-"},"spec":{"containers":[{"name":"main","resources":{"limits":{%s},"requests":{%s}}}]%s}}' "$1" "$1" "${2:-}"
+}
+
+@test "a pod written for gpushare gets its four variables, on one device, and rents by our words" {
+        stored=$(patched "$(others '"aliyun.com/gpu-mem":3')")
+        [ "$(jq -c '.spec.containers[0].resources' <<< "$stored")" = '{"limits":{"sublet.dev/gpu-mem":"3"},"requests":{"sublet.dev/gpu-mem":"3"}}' ]
+        [ "$(jq -c '.metadata.annotations' <<< "$stored")" = '{"sublet.dev/vocabulary":"aliyun"}' ]
+        [ "$(jq -c '[.spec.containers[0].env[] | [.name, .value // .valueFrom.fieldRef.fieldPath]]' <<< "$stored")" = \
+                '[["ALIYUN_COM_GPU_MEM_CONTAINER","3"],["ALIYUN_COM_GPU_MEM_IDX","metadata.annotations['"'ALIYUN_COM_GPU_MEM_IDX'"']"],["ALIYUN_COM_GPU_MEM_POD","metadata.annotations['"'ALIYUN_COM_GPU_MEM_POD'"']"],["ALIYUN_COM_GPU_MEM_DEV","metadata.annotations['"'ALIYUN_COM_GPU_MEM_DEV'"']"]]' ]
+        [ "$(jq -r '.spec.runtimeClassName, .spec.schedulerName' <<< "$stored")" = $'sublet\ngpu-scheduler' ]
+        [ "$(verdict "$stored")" = "true " ]
+        [ "$(patched "$stored")" = "$stored" ] # what is written again from what kubectl shows is the same
+        [[ $(verdict "$(jq -c 'del(.metadata.annotations)' <<< "$stored")" UPDATE "$stored") == "false you may not change"* ]]
+        forged=$(jq -c '.spec.containers[0].env[1] = {"name": "ALIYUN_COM_GPU_MEM_IDX", "value": "7"}' <<< "$stored")
+        [[ $(verdict "$forged") == "false container main sets ALIYUN_COM_GPU_MEM_IDX"* ]]
+}
+
+@test "a pod written for HAMi rents as much, of each GPU; what cannot be said in our words is refused" {
+        stored=$(patched "$(others '"nvidia.com/gpu":2,"nvidia.com/gpumem":3000,"nvidia.com/gpucores":30,"nvidia.com/priority":1')")
+        [ "$(jq -c '.spec.containers[0].resources.limits' <<< "$stored")" = '{"sublet.dev/gpu-mem":"6","sublet.dev/gpu-share":"60"}' ]
+        [ "$(jq -c '[.metadata.annotations, .spec.containers[0].env]' <<< "$stored")" = '[{"sublet.dev/gpu-counts":"{\"main\":2}"},[{"name":"SUBLET_CLASS","value":"batch"}]]' ]
+        [ "$(verdict "$stored")" = "true " ]
+        [ "$(patched "$stored" | jq -c .spec)" = "$(jq -c .spec <<< "$stored")" ]
+        percent=$(others '"nvidia.com/gpumem-percentage":50')
+        [ "$(patched "$percent")" = "$(jq . <<< "$percent" | /usr/bin/python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))')" ]
+        [[ $(verdict "$percent") == "false container main: how much memory a GPU has is not known here"*"--device-memory SIZE" ]]
+        [[ $(verdict "$(others '"sublet.dev/gpu-mem":8,"nvidia.com/gpu":1')") == "false container main asks in sublet.dev/gpu-mem and in nvidia.com/gpu: a device would be booked twice, ask in one of them" ]]
+        left=$(others '"nvidia.com/gpu":1,"nvidia.com/gpumem":3000' ',"schedulerName":"hami-scheduler"')
+        [ "$(ask /mutate "$(review "$left")" | jq -c .response.patch)" = null ]
+        [ "$(verdict "$left")" = "true " ]
+}
+
+@test "whose words are translated, and of what size, is the administrator's" {
+        run -2 "$sublet" webhook --translate volcano
+        [[ $output == *"--translate volcano: aliyun, hami, or none"* ]]
+        run -2 "$sublet" webhook --unit 1500K
+        [[ $output == *"--unit 1500K: a size of whole MiB, as 1G"* ]]
+        kill "$webhook" && wait "$webhook" || true
+        "$sublet" webhook --listen "127.0.0.1:$port" --cert "$dir/cert" --key "$dir/key" --translate hami --unit 512M \
+                --device-memory 80G 3>&- 2> "$dir/log" &
+        webhook=$!
+        for _ in $(seq 400); do grep -q port "$dir/log" && break; sleep 0.05; done
+        [ "$(patched "$(others '"nvidia.com/gpumem-percentage":50')" | jq -c '.spec.containers[0].resources.limits')" = '{"sublet.dev/gpu-mem":"80"}' ]
+        [ "$(patched "$(others '"aliyun.com/gpu-mem":3')" | jq -c '.spec.containers[0].resources.limits')" = '{"aliyun.com/gpu-mem":3}' ]
+}
+
 @test "a certificate that is renewed is served without a restart" {
         [[ $(openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null) == *"CN = first"* ]]
         certificate second

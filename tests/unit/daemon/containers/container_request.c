@@ -105,6 +105,27 @@ static void cap_and_class_are_its_own(void **state)
         assert_int_equal(request.class, TURNS_BATCH);
 }
 
+static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **state)
+{
+        struct allocation_terms *terms = &daemon_->allocations.rows[0].terms;
+
+        (void)state;
+        (void)strcpy(asked.cap, "100");
+        (void)strcpy(asked.class, "latency");
+        (void)strcpy(asked.driver_capabilities, "all");
+        (void)strcpy(terms->cap, "50");
+        (void)strcpy(terms->class, "batch");
+        (void)strcpy(terms->capabilities, "compute,utility");
+        assert_int_equal(container_request(), 0);
+        assert_int_equal(request.cap, 500);
+        assert_int_equal(request.class, TURNS_BATCH);
+        assert_string_equal(request.capabilities, "compute,utility");
+        *terms = (struct allocation_terms){ .latency = "10ms" };
+        asked = (struct oci_request){ 0 };
+        assert_int_equal(container_request(), 0);
+        assert_int_equal(request.goal, 10 * NSEC_PER_MSEC);
+}
+
 static void nothing_allocated_is_waited_for_only_by_who_wants_it(void **state)
 {
         (void)state;
@@ -232,6 +253,7 @@ int main(void)
                 TEST(what_it_asks_can_only_lower),
                 TEST(a_share_is_not_had_where_none_was_allocated),
                 TEST(cap_and_class_are_its_own),
+                TEST(on_what_terms_it_is_allocated_counts_before_what_it_asks_for),
                 TEST(nothing_allocated_is_waited_for_only_by_who_wants_it),
                 TEST(an_allocation_that_somebody_has_is_waited_for),
                 TEST(a_pause_container_gets_nothing),
