@@ -110,7 +110,31 @@ static void print_processes(const json_t *device)
                              bytes_format(field_number(process, "held_bytes"), size));
 }
 
-static void print_device(const json_t *device)
+/* "steps      about 1290 in the last minute: p50 0.78, p99 7.42, longest 9.1 ms; 3 later than 10 ms, the latest 12 ms,
+ * for b" */
+static void print_steps(const json_t *tenant, const json_t *device)
+{
+        const json_t *steps = json_object_get(device, "steps");
+        char by[128];
+
+        if (!json_is_object(steps))
+                return;
+        if (!field_number(steps, "count"))
+                (void)printf("  steps      none known yet");
+        else
+                (void)printf("  steps      about %llu in the last minute: p50 %.3g, p99 %.3g, longest %.3g ms",
+                             (unsigned long long)field_number(steps, "count"), field_real(steps, "p50_us") / 1000,
+                             field_real(steps, "p99_us") / 1000, field_real(steps, "longest_us") / 1000);
+        if (field_number(steps, "late"))
+                (void)printf("; %llu later than %.3g ms, the latest %.3g ms",
+                             (unsigned long long)field_number(steps, "late"), field_real(tenant, "latency_us") / 1000,
+                             field_real(steps, "latest_late_us") / 1000);
+        if (*field_text(steps, "late_by"))
+                (void)printf(", for %s", field_clean(field_text(steps, "late_by"), by, sizeof(by)));
+        (void)printf("\n");
+}
+
+static void print_device(const json_t *tenant, const json_t *device)
 {
         char engines[160];
         char held[BYTES_TEXT], quota[BYTES_TEXT], peak[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
@@ -131,6 +155,7 @@ static void print_device(const json_t *device)
                      field_permille(device, "granted_permille") / 10,
                      field_is(device, "waiting") ? ", waits for its turn" : "",
                      field_is(device, "is_off") ? ", is off" : "");
+        print_steps(tenant, device);
         engines_format(json_object_get(device, "engines"), engines, sizeof(engines));
         if (*engines)
                 (void)printf("  engines    %s\n", engines);
@@ -173,7 +198,7 @@ static int inspect(const char *dir, const char *name, bool is_json, struct err *
         } else {
                 print_who(tenant);
                 json_array_foreach (field_array(tenant, "devices"), i, device)
-                        print_device(device);
+                        print_device(tenant, device);
         }
         json_decref(tenants);
         return r;

@@ -24,6 +24,22 @@ void engines_format(const json_t *engines, char *ret, size_t size)
         }
 }
 
+void goal_format(const json_t *tenant, const json_t *device, char *ret, size_t size)
+{
+        const json_t *steps = json_object_get(device, "steps");
+        double goal = field_real(tenant, "latency_us") / 1000;
+        char p99[24] = "?", late[32] = "";
+
+        *ret = '\0';
+        if (goal <= 0)
+                return;
+        if (field_number(steps, "count"))
+                (void)snprintf(p99, sizeof(p99), "%.3g", field_real(steps, "p99_us") / 1000);
+        if (field_number(steps, "late"))
+                (void)snprintf(late, sizeof(late), ", %llu late", (unsigned long long)field_number(steps, "late"));
+        (void)snprintf(ret, size, "%s of %.3g ms%s", p99, goal, late);
+}
+
 bytes loans_sum(const json_t *loans)
 {
         const json_t *loan;

@@ -23,6 +23,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "PID is its first process of those that have the device open. MEMORY is what the tenant\n"
                             "holds, of its quota, with what it borrowed of its job behind a +, and lends behind a -.\n"
+                            "P99, of a tenant with a goal (--latency): what its steps took in the last minute, the\n"
+                            "goal, and how many steps were later since the daemon began.\n"
                             "ENGINES: its part of the time of copy engines, decoders and others.\n"
                             "GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
@@ -80,7 +82,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 {
         char memory[4 * BYTES_TEXT], engines[160], pid[24] = "-", gpu[WHEN_TEXT + 2], share[WHEN_TEXT], cap[WHEN_TEXT],
                                                    up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT],
-                                                   refused[24] = "-";
+                                                   refused[24] = "-", goal[80];
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
                    *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
@@ -88,6 +90,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 
         memory_of(device, memory, sizeof(memory));
         engines_format(json_object_get(device, "engines"), engines, sizeof(engines));
+        goal_format(tenant, device, goal, sizeof(goal));
         if (field_number(tenant, "pid"))
                 (void)snprintf(pid, sizeof(pid), "%llu", (unsigned long long)field_number(tenant, "pid"));
         (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_permille(device, "granted_permille") / 10,
@@ -103,7 +106,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
-                  *engines ? engines : "-", *job ? job : "-", refused, field_text(tenant, "class"),
+                  *goal ? goal : "-", *engines ? engines : "-", *job ? job : "-", refused, field_text(tenant, "class"),
                   field_text(tenant, "plane"), field_text(tenant, "state"), duration_format(now - since, up), processes,
                   field_text(tenant, "command"), NULL);
 }
@@ -116,7 +119,7 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?",
+        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "P99>?",
                    "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)

@@ -93,8 +93,10 @@ struct sched_entity {
                 nsec resumed_at; /* when it was on the device next, 0: not yet */
                 bool is_answer;  /* it is on the device since then */
         } quiet;
-        nsec entitled; /* what its share entitled it to since it was added */
-        nsec started_at;
+        struct waits waits; /* of a tenant with a goal */
+        nsec late_said_at;
+        nsec entitled;               /* what its share entitled it to since it was added */
+        nsec started_at, stopped_at; /* on the device, the latest */
         uint64_t n_turns;
         bool wants;
 

@@ -49,9 +49,13 @@ size_t sched_events(struct sched *sched, struct sched_event *ret, size_t n_room)
 const char *sched_event_name(enum sched_event_kind kind)
 {
         static const char *const names[SCHED_N_EVENTS] = {
-                [SCHED_METER_LOST] = "METER_LOST_RECORDS", [SCHED_NO_METER] = "NO_METER",
-                [SCHED_DEVICE_LOST] = "DEVICE_LOST",       [SCHED_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
-                [SCHED_SWITCHED] = "TENANT_SWITCHED",      [SCHED_UNKNOWN] = "UNKNOWN_CONTEXT",
+                [SCHED_METER_LOST] = "METER_LOST_RECORDS",
+                [SCHED_NO_METER] = "NO_METER",
+                [SCHED_DEVICE_LOST] = "DEVICE_LOST",
+                [SCHED_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
+                [SCHED_SWITCHED] = "TENANT_SWITCHED",
+                [SCHED_UNKNOWN] = "UNKNOWN_CONTEXT",
+                [SCHED_LATE] = "GOAL_MISSED",
         };
 
         return kind < SCHED_N_EVENTS ? names[kind] : "?";
@@ -199,6 +203,8 @@ int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
                 tenant->share = share;
                 tenant->cap = cap;
                 tenant->class = class;
+                if (tenant->goal != goal)
+                        tenant->waits = (struct waits){ 0 };
                 tenant->goal = goal;
         }
         sched_wake(sched);
@@ -224,6 +230,8 @@ static void row_fill(const struct sched *sched, const struct sched_entity *tenan
                                    .is_disabled = tenant->is_disabled,
                                    .wants = tenant->wants,
                                    .is_waiting = tenant->wants && !is_resident };
+        if (tenant->goal)
+                waits_read(&tenant->waits, &ret->waits);
         tally_rates(sched, tenant, ret);
 }
 

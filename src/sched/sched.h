@@ -26,6 +26,7 @@
 #include "wire/control_block.h"
 #include "sched/trace.h"
 #include "turns/turns.h"
+#include "turns/waits.h"
 
 struct err;
 struct sched;
@@ -57,13 +58,14 @@ struct sched_row_engine {
 /* A tenant on this device. */
 struct sched_row {
         uint64_t id;
-        nsec used;         /* metered since the tenant began, less its time on the device without work */
-        permille granted;  /* metered in the latest second */
-        permille promised; /* what its share entitled it to in that second, as far as it wanted */
-        bool is_resident;  /* on the device, as of the meter */
-        bool is_disabled;  /* its channels are disabled */
-        bool wants;        /* has work, as far as can be seen */
-        bool is_waiting;   /* has work, and is not on the device */
+        nsec used;                 /* metered since the tenant began, less its time on the device without work */
+        permille granted;          /* metered in the latest second */
+        permille promised;         /* what its share entitled it to in that second, as far as it wanted */
+        bool is_resident;          /* on the device, as of the meter */
+        bool is_disabled;          /* its channels are disabled */
+        bool wants;                /* has work, as far as can be seen */
+        bool is_waiting;           /* has work, and is not on the device */
+        struct waits_report waits; /* of a tenant with a goal; else all zero */
         struct sched_row_engine engines[RM_N_ENGINES]; /* [RM_ENGINE_NONE] is all zero */
 };
 
@@ -88,6 +90,7 @@ enum sched_event_kind {
         SCHED_DEVICE_LOST,
         SCHED_NOT_SWITCHED, /* channels could not be switched; detail: the driver's status. Once, until they can */
         SCHED_SWITCHED,     /* and now they can again */
+        SCHED_LATE,         /* a step took longer than its goal; detail: us. Once a minute for a tenant */
         SCHED_UNKNOWN, /* the meter names a context of no tenant; detail: process << 32 | context. Once a process */
         SCHED_N_EVENTS,
 };

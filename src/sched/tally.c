@@ -38,6 +38,7 @@ static void close_interval(struct sched *sched, nsec at)
                 return;
         if (tenant) {
                 tenant->closed += at - sched->occupied_since;
+                tenant->stopped_at = at;
                 quiet_account(sched, tenant, at);
         } else
                 sched->state.foreign_used += at - sched->occupied_since;

@@ -19,6 +19,8 @@
 #define SLEEP_MIN (100 * NSEC_PER_USEC) /* at most one pass in that time, whatever the policy says */
 #define WATCH_MIN NSEC_PER_MSEC         /* between two checks of a tenant's rings: 8 us of a shim each */
 #define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all checks together stay below 4 % of a core */
+#define LOOK (2 * NSEC_PER_MSEC)        /* at the waits of those with a goal, while they launch */
+#define LATE_AGAIN (60 * NSEC_PER_SEC)  /* until a tenant's goals are said to be missed again */
 #define WATCH_ALONE (2 * NSEC_PER_MSEC) /* of a tenant alone: idle time is not billed */
 
 /* ---- the meter ------------------------------------------------------------------------------- */
@@ -93,6 +95,7 @@ static enum turns_work work_of(const struct sched_entity *tenant)
 static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct turns_tenant *ret)
 {
         struct control_device *device = tenant->device;
+        nsec watched_at;
 
         if (device->is_reenabled && !tenant->was_reenabled &&
             tenant->is_disabled) { /* its shim took the daemon for dead */
@@ -103,6 +106,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                 engines_note_enabled(tenant);
         tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
+        watched_at = device->checked_at; /* read before what it is the time of */
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .gang = tenant->gang,
                                       .share = tenant->share,
@@ -111,11 +115,13 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                                       .goal = tenant->goal,
                                       .used = tenant->used,
                                       .started_at = tenant->started_at,
+                                      .stopped_at = tenant->stopped_at,
                                       .n_starts = tenant->n_turns,
                                       .is_resident = sched->is_occupied && sched->resident == tenant,
                                       .n_groups = tenant->channels.n_groups,
                                       .work = work_of(tenant),
-                                      .launched_at = device->launched_at };
+                                      .launched_at = device->launched_at,
+                                      .watched_at = watched_at };
 }
 
 /* For display, and for entitlement: the policy judges by itself, and more closely. */
@@ -163,17 +169,41 @@ static size_t view_build(struct sched *sched, nsec now)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
+/* What those with a goal have waited for. Returns when to look again. */
+static nsec waits_watch(struct sched *sched, nsec now)
+{
+        uint64_t resident = sched->is_occupied && sched->resident ? sched->resident->id : 0;
+        nsec until = INT64_MAX;
+
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                struct sched_entity *tenant = sched->tenants[i];
+
+                if (!tenant->goal)
+                        continue;
+                if (waits_look(&tenant->waits, &sched->view[i], resident, now, turns_step(sched->turns, i)) &&
+                    (!tenant->late_said_at || now - tenant->late_said_at >= LATE_AGAIN)) {
+                        tenant->late_said_at = now;
+                        sched_event_put(sched, SCHED_LATE, tenant->id, tenant->waits.latest_late / NSEC_PER_USEC);
+                }
+                if (now - sched->view[i].launched_at < SCHED_TICK)
+                        until = now + LOOK;
+        }
+        return until;
+}
+
 /* Gives each tenant its order; returns when to do it again. */
 static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
         struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
-        nsec until, engines_until, quiet_until;
+        nsec until, engines_until, quiet_until, waits_until;
 
         view.n_tenants = view_build(sched, now);
         until = together_decide(sched, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = sched->orders[i];
+        waits_until = waits_watch(sched, now);
+        until = waits_until < until ? waits_until : until;
         engines_until = engines_decide(sched, now);
         until = engines_until < until ? engines_until : until;
         quiet_until = quiet_next(sched, now);

@@ -60,11 +60,9 @@ static void account_debt(struct turns *turns, struct entity *entity, const struc
 
         if (sums->spent > entity->spent && wanted > passed / 10 * 9)
                 entity->saturated_for += passed;
-        else if (passed > 0 && entity->has_goal)
-                entity->saturated_for = nsec_max(entity->saturated_for - (wanted < passed / 2 ? 8 : 1) * passed, 0);
         else if (passed > 0)
                 entity->saturated_for = 0;
-        entity->debt += (entity->has_goal ? entity->spent : wanted) - part(passed, entity->share);
+        entity->debt += wanted - part(passed, entity->share);
         entity->debt = nsec_min(nsec_max(entity->debt, 0), 2 * entity->allowance);
 }
 
@@ -125,7 +123,15 @@ void account_update(struct turns *turns, const struct turns_view *view)
                         sums.slices += slices_of(entity);
         }
         for (size_t i = 0; i < turns->n; i++)
-                account_debt(turns, &turns->entities[i], &sums);
+                bursts_look(turns, &turns->entities[i], &view->tenants[i]);
+        for (size_t i = 0; i < turns->n; i++) {
+                struct entity *entity = &turns->entities[i];
+
+                if (entity->may_burst)
+                        bursts_charge(turns, view, (int)i, sums.spent, waited(turns, entity, &sums));
+                else
+                        account_debt(turns, entity, &sums);
+        }
         if (turns->policy == TURNS_POLICY_STRICT)
                 account_promised(turns);
         else

@@ -4,8 +4,7 @@
  *
  *      D1  An always-on entity that uses, or waits for, more than its share becomes time-sliced: account.c keeps the
  *          debt.
- *          One with a goal is charged for use only: waiting is what its goal limits, and bursts of an open loop are
- *          within its share. It joins when it has been short of time for BURST_OF_GOAL;
+ *          Of those whose launches can be seen, bursts.c says what is more than a share;
  *      D2  A holder that the device has not switched to since its turn began has no work: the device does not switch to
  *          a channel group without work, and switches at once to one that was preempted. So an entity that became idle
  *          is found at its next turn, with the meter alone.
@@ -15,7 +14,7 @@
  *          end of a turn is near. The pauses between probes grow as long as the holder is found busy.
  *
  *      D4  Short rounds have no time for a probe. There a holder whose steps are known to be shorter than GAP, and that
- *          has not launched for that long, is idle.
+ *          has not launched for that long, is idle. So is one that takes turns alone, when a look finds it idle.
  *
  * Of an entity in a gang only D1 is asked here, and gangs.c does the rest.
  *
@@ -26,8 +25,6 @@
 #define GAP (3 * NSEC_PER_MSEC)
 #define PROBE_SPAN (6 * NSEC_PER_MSEC) /* some slices of both */
 #define PROBE_MAX (60 * NSEC_PER_MSEC)
-#define BURST_MAX (20 * NSEC_PER_MSEC) /* longer than that is not a burst */
-#define BURST_OF_GOAL (200 * NSEC_PER_MSEC)
 #define PROBE_EVERY (50 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MIN (200 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MAX (3200 * NSEC_PER_MSEC)
@@ -39,12 +36,11 @@ void demand_allow(struct turns *turns, const struct turns_view *view)
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                if (view->tenants[i].goal)
-                        entity->allowance = nsec_max(2 * part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
-                else if (view->tenants[i].class == TURNS_LATENCY)
+                if (view->tenants[i].class == TURNS_LATENCY)
                         entity->allowance = nsec_max(part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
                 else
                         entity->allowance = nsec_max(part(turns->period, entity->share) / 2, NSEC_PER_MSEC);
+                bursts_allow(turns, entity, &view->tenants[i]);
         }
 }
 
@@ -65,6 +61,7 @@ static void time_slice_end(struct turns *turns, int entity)
         leaves->is_time_sliced = leaves->has_turn = false;
         leaves->debt = nsec_min(nsec_max(-leaves->owed, 0), leaves->allowance);
         leaves->owed = 0;
+        leaves->saturated_for = bursts_longest(leaves) - BURST_MAX; /* bursts.c, B3 */
         if (turns->holder == entity)
                 turns->holder = NOBODY;
 }
@@ -76,8 +73,14 @@ static bool is_busy(const struct entity *entity, const struct turns_tenant *tena
 
 bool demand_wants_more(const struct entity *entity, bool is_latency)
 {
-        return entity->debt > entity->allowance ||
-               (!is_latency && entity->saturated_for > (entity->has_goal ? BURST_OF_GOAL : BURST_MAX));
+        return entity->debt > entity->allowance || (!is_latency && entity->saturated_for > bursts_longest(entity));
+}
+
+/* One that would have all there is at once again, and be taken off for it, is slowed instead: it goes on taking
+ * turns. */
+static bool wants_on(const struct turns *turns, const struct turns_view *view, int entity)
+{
+        return view->tenants[entity].work != TURNS_WORK_UNKNOWN && !bursts_is_idle(turns, view, entity);
 }
 
 void demand_join(struct turns *turns, const struct turns_view *view)
@@ -91,7 +94,7 @@ void demand_join(struct turns *turns, const struct turns_view *view)
                 if (!entity->is_time_sliced && demand_wants_more(entity, is_latency)) {
                         entity->owed = nsec_max(-nsec_max(entity->debt, entity->burnt), -turns->period);
                         demand_time_slice(entity, is_latency);
-                } else if (entity->is_time_sliced && is_latency && !entity->debt)
+                } else if (entity->is_time_sliced && is_latency && !entity->debt && !wants_on(turns, view, (int)i))
                         time_slice_end(turns, (int)i);
                 else if (!entity->is_time_sliced && is_busy(entity, &view->tenants[i]))
                         wake_at(turns, turns->now + nsec_max(entity->allowance - entity->debt, 2 * NSEC_PER_MSEC));
@@ -219,7 +222,7 @@ static enum verdict probe_verdict(const struct turns *turns, const struct turns_
         if (passed < nsec_max(PROBE_SPAN, 4 * wait))
                 return PROBE_OPEN;
         if (next->started_at < from && !next->is_resident)
-                return PROBE_NEXT_IDLE;
+                return next->work == TURNS_WORK_PENDING ? PROBE_BUSY : PROBE_NEXT_IDLE; /* held back by slices */
         return had + waited > passed / 3 * 2 ? PROBE_BUSY : PROBE_IDLE;
 }
 
@@ -266,7 +269,8 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
                 time_slice_end(turns, turns->holder);
                 return;
         }
-        if (is_idle_in_short_round(turns, &view->tenants[turns->holder])) {
+        if (is_idle_in_short_round(turns, &view->tenants[turns->holder]) ||
+            (turns->n_time_sliced == 1 && bursts_is_idle(turns, view, turns->holder))) {
                 time_slice_end(turns, turns->holder);
                 return;
         }

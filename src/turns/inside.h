@@ -27,6 +27,8 @@ enum {
 #define TURN_SHORT (1500 * NSEC_PER_USEC)   /* the same, in rounds that steps.c has shortened */
 #define SWITCHED_TO_MAX (6 * NSEC_PER_MSEC) /* the device is on a holder with work by then: calls take 0.7 ms or more */
 #define SWITCHED_TO_SHORT (3 * NSEC_PER_MSEC) /* the same, in such rounds: sooner, and sometimes wrongly */
+#define BURST_MAX (20 * NSEC_PER_MSEC)        /* longer than that is not a burst */
+#define BURST_LONG (60 * NSEC_PER_MSEC)       /* the same, of one that is known to drain its queue */
 #define LATE (5 * NSEC_PER_MSEC)              /* a meter further behind says nothing about this moment */
 
 #define SLICE_OWN 0                      /* the driver's own */
@@ -88,6 +90,9 @@ struct entity {
         nsec beside;            /* what it had had, in n_beside intervals, when others began to work beside it */
         uint64_t n_beside;
         bool has_goal;
+        bool may_burst;  /* bursts.c: it is charged for use only, and looked at */
+        bool was_cut;    /* a slice seems to have ended its latest interval on the device */
+        nsec quiet_at;   /* since when looks find it off the device with nothing launched; 0: it is not */
         nsec may_wait;   /* for the turns of others; INT64_MAX: it does not matter */
         nsec step_slice; /* longer than its step; 0: none yet */
         nsec sliced_at;  /* when `slice` changed */
@@ -186,6 +191,7 @@ void entities_follow(struct turns *turns, const struct turns_view *view);
  * begins now is; steps_turn: an entity's turn in it. */
 void steps_look(struct turns *turns, const struct turns_view *view);
 nsec steps_round(const struct turns *turns);
+nsec steps_slice_in_force(const struct turns *turns, const struct entity *entity); /* it may not be, yet */
 nsec steps_turn(const struct turns *turns, const struct entity *entity);
 void steps_watch_handover(struct turns *turns, const struct turns_view *view); /* S1 */
 bool steps_is_gentle(const struct turns *turns, const struct entity *entity);  /* S6 */
@@ -212,6 +218,14 @@ void account_hold(struct turns *turns, int entity);
  * so that calls may be late. */
 uint32_t cap_rate(const struct turns_tenant *tenant);
 void cap_update(struct turns *turns, const struct turns_view *view);
+
+/* bursts.c: what is more than its share of an entity that may burst. bursts_longest: for how long it may want all it
+ * can get. bursts_look: of all, before any is charged. */
+void bursts_allow(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant);
+nsec bursts_longest(const struct entity *entity);
+void bursts_look(const struct turns *turns, struct entity *entity, const struct turns_tenant *tenant);
+bool bursts_is_idle(const struct turns *turns, const struct turns_view *view, int entity);
+void bursts_charge(struct turns *turns, const struct turns_view *view, int entity, nsec spent_by_all, nsec waited);
 
 /* demand.c. demand_join: always-on entities that want more than their share become time-sliced. demand_allow: sets
  * entity->allowance. demand_watch: a holder without work becomes always-on, and its turn ends. */

@@ -73,20 +73,21 @@ static void evidence(struct entity *entity, int weight)
 
 /* ---- by the records -------------------------------------------------------------------------- */
 
+nsec steps_slice_in_force(const struct turns *turns, const struct entity *entity)
+{
+        return turns->now - entity->sliced_at < SLICED ? nsec_min(entity->slice, SLICE_LEAST) : entity->slice;
+}
+
 /* An interval that a slice has ended says nothing of a step. The pieces of a step that is cut in two are longer than
  * half a slice in the mean. */
 static bool is_cut(const struct turns *turns, const struct entity *entity, nsec interval)
 {
-        nsec slice = entity->slice;
-
-        if (turns->now - entity->sliced_at < SLICED)
-                slice = nsec_min(slice, SLICE_LEAST);
-        return interval > slice / 2;
+        return interval > steps_slice_in_force(turns, entity) / 2;
 }
 
 /* Intervals that have ended, while others worked beside it. */
 static void beside_look(const struct turns *turns, struct entity *entity, const struct turns_tenant *tenant,
-                        nsec spent_by_all)
+                        nsec spent_by_all, bool is_idle)
 {
         nsec open = tenant->is_resident ? nsec_max(turns->metered_until - entity->started_at, 0) : 0;
         nsec ended = entity->counted - open, interval;
@@ -105,7 +106,8 @@ static void beside_look(const struct turns *turns, struct entity *entity, const 
         entity->beside = ended;
         entity->n_beside = n;
         if (is_cut(turns, entity, interval)) {
-                evidence(entity, HAS_NOT_DRAINED);
+                if (!is_idle) /* else it stayed on after its step */
+                        evidence(entity, HAS_NOT_DRAINED);
                 return;
         }
         entity->half_step = nsec_max(interval - SWITCH / 2, 0) / 2;
@@ -170,6 +172,11 @@ static void ring_look(struct turns *turns, struct entity *entity, const struct t
                 entity->half_step += (span - entity->half_step) / MEAN_OF;
 }
 
+nsec turns_step(const struct turns *turns, size_t i)
+{
+        return turns->entities[i].has_step ? 2 * turns->entities[i].half_step : 0;
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 /* Seldom changed: to set a slice is a call. */
@@ -204,7 +211,7 @@ void steps_look(struct turns *turns, const struct turns_view *view)
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                beside_look(turns, entity, &view->tenants[i], spent);
+                beside_look(turns, entity, &view->tenants[i], spent, bursts_is_idle(turns, view, (int)i));
                 ring_look(turns, entity, &view->tenants[i]);
                 entity->may_wait = INT64_MAX;
                 entity->has_goal = view->tenants[i].goal > 0;

@@ -98,6 +98,7 @@ struct turns_tenant {
 
         nsec used;         /* metered until view->metered_until; never falls; an open interval counts */
         nsec started_at;   /* when the device last switched to it; 0: never */
+        nsec stopped_at;   /* when the device last switched away from it; 0: never */
         bool is_resident;  /* on the device, as of the meter */
         uint64_t n_starts; /* how often the device switched to it, ever; 0: not counted */
 
@@ -105,6 +106,7 @@ struct turns_tenant {
 
         enum turns_work work;
         nsec launched_at; /* when a launch was last seen; 0: never, or no signal */
+        nsec watched_at;  /* when `work` was seen; 0: no signal */
 };
 
 struct turns_view {
@@ -182,6 +184,9 @@ void turns_look(struct turns *turns, const struct turns_view *view, struct turns
 nsec turns_decide(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *gangs,
                   struct turns_order *ret_orders);
 bool turns_rest(const struct turns *turns, nsec *ret_always_on);
+
+/* What one step of the i-th tenant of the latest view takes, if that is known (steps.c); else 0. */
+nsec turns_step(const struct turns *turns, size_t i);
 
 enum turns_policy turns_policy_in_force(const struct turns_settings *settings); /* never AUTO */
 nsec turns_period(const struct turns_settings *settings);                       /* of a round of turns */

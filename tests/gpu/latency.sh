@@ -6,7 +6,8 @@
 # at the end, a row per service for a plot in rows.tsv, and what the handovers of a row did (spans.tsv) by the trace.
 #
 #       tests/gpu/latency.sh [BUILD]    SUBLET=path of sublet, WINDOW=4: seconds of each measurement
-#                                       PARTS="default mps pairs four latency spatial", DAEMON_OPTIONS="--period 10ms"
+#                                       PARTS="default mps pairs four goals latency spatial"
+#                                       DAEMON_OPTIONS="--period 10ms"
 #
 # All services of a row begin together; their first second counts too.
 set -u
@@ -34,7 +35,7 @@ if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
         # shellcheck disable=SC2086  # options
         exec "$sublet" sim ${SIM_OPTIONS:---realistic-time} -- "$0" "$@"
 fi
-parts=${PARTS:-default mps pairs four latency spatial}
+parts=${PARTS:-default mps pairs four goals latency spatial}
 out=${OUT:-/tmp/sublet-latency} window=${WINDOW:-4} work=$(mktemp -d)
 log=$out/latency.log daemon='' table=() end=$((SECONDS + 270))
 declare -A pid fd asked alone
@@ -208,6 +209,28 @@ seventy_thirty() {
         set_to a share=50
         set_to b share=50
 }
+# p99 is to be below the goal: of each that has one, and arrives within its share.
+pair_of_goals() {
+        set_to b share=30
+        set_to a share=70
+        set_to b latency=10ms
+        row ours 'deep 16 70 : 30 of 10 ms' 'a deep 16' 'b sync 1'
+        row ours '... in an open loop' 'a deep 16' 'b poisson 1 5.13'
+        set_to b latency=none
+        set_to a share=50
+        set_to b share=50
+        for name in a b; do set_to $name latency=8ms; done
+        both ours 'batch 1, 50 : 50 of 8 ms' a 1 b 1
+        for name in a b; do set_to $name latency=none; done
+}
+four_goals() {
+        for name in a b c d; do set_to $name latency=20ms; done
+        row ours 'four, batch 1, of 20 ms' 'a sync 1' 'b sync 1' 'c sync 1' 'd sync 1'
+        row ours 'four open, of 20 ms' 'a poisson 1 5.13' 'b poisson 1 5.13' 'c poisson 1 5.13' 'd poisson 1 5.13'
+        set_to d latency=none
+        row ours 'three of them, one deep' 'a poisson 1 5.13' 'b poisson 1 5.13' 'c poisson 1 5.13' 'd deep 16'
+        for name in a b c; do set_to $name latency=none; done
+}
 if wants pairs; then
         ours a 50
         ours b 50
@@ -215,13 +238,17 @@ if wants pairs; then
                 row ours 'batch 1, alone' 'a sync 1'
                 pairs ours a b
                 seventy_thirty
+                if wants goals; then pair_of_goals; fi
         fi
         "$sublet" ps >> "$log" 2>&1
         leave a b
 fi
 if wants four; then
         for name in a b c d; do ours $name 25; done
-        if answers a b c d; then four ours a b c d; fi
+        if answers a b c d; then
+                four ours a b c d
+                if wants goals; then four_goals; fi
+        fi
         leave a b c d
 fi
 

@@ -43,14 +43,27 @@ void api_allocations_set(struct daemon *daemon, const struct api_request *reques
         api_json(ret, API_OK, json_pack("{s:I}", "allocations", (json_int_t)allocations.n));
 }
 
+static void set_word(json_t *row, const char *name, const char *word)
+{
+        if (*word)
+                (void)json_object_set_new(row, name, json_string(word));
+}
+
 static json_t *row_json(const struct daemon *daemon, const struct allocation *row, unsigned int device,
                         const struct tenant *tenant)
 {
-        return json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:I, s:i, s:s?, s:o}", "pod", row->pod, "namespace",
-                         row->namespace, "name", row->name, "container", row->container, "device", (int)device, "uuid",
-                         daemon->devices[device].info.uuid, "mem_bytes", (json_int_t)row->memory[device],
-                         "share_permille", (int)row->share, "tenant", tenant ? tenant->lease.tenant : NULL, "tenant_id",
-                         tenant ? json_integer((json_int_t)tenant->lease.id) : json_null());
+        json_t *json =
+                json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:I, s:i, s:s?, s:o}", "pod", row->pod, "namespace",
+                          row->namespace, "name", row->name, "container", row->container, "device", (int)device, "uuid",
+                          daemon->devices[device].info.uuid, "mem_bytes", (json_int_t)row->memory[device],
+                          "share_permille", (int)row->share, "tenant", tenant ? tenant->lease.tenant : NULL,
+                          "tenant_id", tenant ? json_integer((json_int_t)tenant->lease.id) : json_null());
+
+        set_word(json, "cap", row->terms.cap);
+        set_word(json, "class", row->terms.class);
+        set_word(json, "latency", row->terms.latency);
+        set_word(json, "capabilities", row->terms.capabilities);
+        return json;
 }
 
 void api_allocations(struct daemon *daemon, const struct api_request *request, const char *name,

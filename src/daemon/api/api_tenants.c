@@ -4,6 +4,7 @@
 
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
+#include "daemon/state/goals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,21 +26,43 @@ static json_t *engines_json(const struct sched_row *row)
         return engines;
 }
 
+static json_t *microseconds(nsec span, bool is_known)
+{
+        return is_known ? json_integer(span / NSEC_PER_USEC) : json_null();
+}
+
+/* How its goal is kept; null without one. */
+static json_t *steps_json(const struct daemon *daemon, const struct tenant *tenant, const struct sched_row *row)
+{
+        const struct waits_report *waits = row ? &row->waits : NULL;
+        const struct tenant *by;
+
+        if (!tenant->lease.goal || !waits)
+                return json_null();
+        by = waits->late_by ? tenants_find_id(&daemon->tenants, waits->late_by) : NULL;
+        return json_pack("{s:I, s:o, s:o, s:o, s:I, s:o, s:s?}", "count", (json_int_t)waits->n_steps, "p50_us",
+                         microseconds(waits->p50, waits->n_steps), "p99_us", microseconds(waits->p99, waits->n_steps),
+                         "longest_us", microseconds(waits->longest, waits->n_steps), "late", (json_int_t)waits->n_late,
+                         "latest_late_us", microseconds(waits->latest_late, waits->n_late), "late_by",
+                         by ? goals_whom(by, tenant->lease.owner) : NULL);
+}
+
 static json_t *device_json(const struct daemon *daemon, const struct tenant *tenant, const struct device *device)
 {
         const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
         const struct sched_row *row = device_row(device, tenant);
 
         return json_pack(
-                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o}", "index",
-                (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota, "held_bytes",
-                (json_int_t)(control ? control->held : 0), "peak_bytes", (json_int_t)(control ? control->peak : 0),
-                "refused", (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
-                "cap_permille", (int)tenant->lease.cap, "used_ns", (json_int_t)(control ? control->used : 0),
-                "granted_permille", row ? (int)row->granted : 0, "promised_permille", row ? (int)row->promised : 0,
-                "waiting", row ? (int)row->is_waiting : 0, "is_off", control ? (int)control->is_disabled : 0,
-                "slice_ns", (json_int_t)(control ? control->slice_set : 0), "instance",
-                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "engines", engines_json(row), "holders",
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}",
+                "index", (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
+                "held_bytes", (json_int_t)(control ? control->held : 0), "peak_bytes",
+                (json_int_t)(control ? control->peak : 0), "refused", (json_int_t)(control ? control->n_refused : 0),
+                "share_permille", (int)tenant->share, "cap_permille", (int)tenant->lease.cap, "used_ns",
+                (json_int_t)(control ? control->used : 0), "granted_permille", row ? (int)row->granted : 0,
+                "promised_permille", row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0, "is_off",
+                control ? (int)control->is_disabled : 0, "slice_ns", (json_int_t)(control ? control->slice_set : 0),
+                "instance", tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "steps",
+                steps_json(daemon, tenant, row), "engines", engines_json(row), "holders",
                 api_holders(tenant, device->index), "borrowed", api_loans(daemon, tenant, device->index, false), "lent",
                 api_loans(daemon, tenant, device->index, true));
 }

@@ -69,6 +69,21 @@ static double waiting(const struct sample *s)
         return s->row && s->row->is_waiting;
 }
 
+static double goal(const struct sample *s)
+{
+        return (double)s->tenant->lease.goal / NSEC_PER_SEC;
+}
+
+static double step_p99(const struct sample *s)
+{
+        return s->row ? (double)s->row->waits.p99 / NSEC_PER_SEC : 0;
+}
+
+static double late(const struct sample *s)
+{
+        return s->row ? (double)s->row->waits.n_late : 0;
+}
+
 static const struct family {
         const char *name, *type, *help;
         double (*of)(const struct sample *sample);
@@ -84,6 +99,11 @@ static const struct family {
         { "sublet_tenant_promised_ratio", "gauge",
           "Part of GPU time that its share entitled it to in that second, as far as it wanted.", promised },
         { "sublet_tenant_waiting", "gauge", "1 while it has work and is not on the device.", waiting },
+        { "sublet_tenant_latency_goal_seconds", "gauge", "The goal for the p99 of its steps; 0 is none.", goal },
+        { "sublet_tenant_step_latency_seconds", "gauge",
+          "Of a tenant with a goal: the p99 of its steps of the latest half to whole minute; 0 is not known.",
+          step_p99 },
+        { "sublet_tenant_steps_late_total", "counter", "Steps that took longer than the goal.", late },
 };
 
 enum {

@@ -72,6 +72,37 @@ const struct allocation *allocations_find(const struct allocations *allocations,
         return allocation_find(allocations, pod, container);
 }
 
+/* Words, numbers and lists of words; what they mean is read when the container starts. */
+static int read_word(const json_t *row, const char *key, char *ret, size_t room, struct err *err)
+{
+        const json_t *value = json_object_get(row, key);
+        const char *text = value ? json_string_value(value) : "";
+        size_t n = text ? strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.,%") : 0;
+
+        if (!text || text[n] || n >= room)
+                return err_say(err, -EINVAL, "%s: a text of at most %zu small letters, digits, '.', ',' or '%%'", key,
+                               room - 1);
+        memcpy(ret, text, n + 1);
+        return 0;
+}
+
+static int read_terms(const json_t *row, struct allocation_terms *ret, struct err *err)
+{
+        int r;
+
+        if ((r = read_word(row, "cap", ret->cap, sizeof(ret->cap), err)) < 0 ||
+            (r = read_word(row, "class", ret->class, sizeof(ret->class), err)) < 0 ||
+            (r = read_word(row, "latency", ret->latency, sizeof(ret->latency), err)) < 0)
+                return r;
+        return read_word(row, "capabilities", ret->capabilities, sizeof(ret->capabilities), err);
+}
+
+static bool is_same(const struct allocation_terms *a, const struct allocation_terms *b)
+{
+        return !strcmp(a->cap, b->cap) && !strcmp(a->class, b->class) && !strcmp(a->latency, b->latency) &&
+               !strcmp(a->capabilities, b->capabilities);
+}
+
 /* L2. A lease has one share for all its devices: the smallest. */
 static int allocation_add(struct allocations *allocations, const struct allocation *row, unsigned int device,
                           struct err *err)
@@ -85,6 +116,9 @@ static int allocation_add(struct allocations *allocations, const struct allocati
         if (there->memory[device])
                 return err_say(err, -EINVAL, "container %s of pod %s has device %u twice", row->container, row->pod,
                                device);
+        if (!is_same(&there->terms, &row->terms))
+                return err_say(err, -EINVAL, "container %s of pod %s has other terms on device %u", row->container,
+                               row->pod, device);
         there->memory[device] = row->memory[device];
         if (row->share && (!there->share || row->share < there->share))
                 there->share = row->share;
@@ -107,7 +141,8 @@ static int read_row(const json_t *json, const struct allocation_devices *devices
             (r = read_name(json, "name", false, row.name, sizeof(row.name), err)) < 0 ||
             (r = read_device(json, devices, &device, err)) < 0 ||
             (r = read_number(json, "mem_bytes", 1, INT64_MAX, &memory, err)) < 0 ||
-            (r = read_number(json, "share_permille", 0, TURNS_WHOLE, &share, err)) < 0)
+            (r = read_number(json, "share_permille", 0, TURNS_WHOLE, &share, err)) < 0 ||
+            (r = read_terms(json, &row.terms, err)) < 0)
                 return r;
         row.memory[device] = (bytes)memory;
         row.share = (permille)share;

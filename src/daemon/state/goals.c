@@ -3,7 +3,9 @@
 
 #include "base/err.h"
 #include "base/when.h"
+#include "gate/gate.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -54,6 +56,22 @@ int goals_check(const struct daemon *daemon, const struct message_lease *lease, 
                                "--latency needs a daemon that gives turns, and this one does not: leave it out, or "
                                "start the daemon with --policy turns");
         return 0;
+}
+
+const char *goals_whom(const struct tenant *tenant, uid_t user)
+{
+        return !user || user == tenant->lease.owner ? tenant->lease.tenant : "another user's tenant";
+}
+
+void goals_recheck(struct daemon *daemon, pid_t shim)
+{
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                struct err err = { 0 };
+
+                if (t->shim == shim && goals_check(daemon, &t->lease, &err) < 0)
+                        event_emit(daemon, EVENT_GOAL_NOT_KEPT, t, -1, "%lld us: %s",
+                                   (long long)(t->lease.goal / NSEC_PER_USEC), err.text);
+        }
 }
 
 static int refuse_own(unsigned int device, const struct message_lease *lease, nsec least, size_t n, struct err *err)

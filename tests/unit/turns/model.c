@@ -12,7 +12,8 @@
 #define ON_CALL (300 * USEC)
 #define OFF_CALL (600 * USEC)
 #define OFF_EFFECT (420 * USEC)
-#define CALL_MORE (55 * USEC) /* per further tenant */
+#define CALL_MORE (55 * USEC)  /* per further tenant */
+#define SERVER_GAP (15 * USEC) /* from an answer to the next launch */
 #define SLICE_DELAY (1000 * USEC)
 #define SLICE_DRIVER (2048 * USEC)
 
@@ -77,6 +78,7 @@ static void read_record(struct model *model, const struct model_record *record)
                 tenant->n_starts++;
         } else if (!--tenant->n_resident) {
                 tenant->metered += record->at - tenant->resident_since;
+                tenant->stopped_at = record->at;
         }
 }
 
@@ -108,6 +110,7 @@ static void launch(struct model *model, struct model_context *context)
                 context->left = NEVER;
                 break;
         case SYNC:
+        case SERVER:
                 context->left = tenant->work;
                 break;
         case ON_OFF:
@@ -124,10 +127,30 @@ static void launch(struct model *model, struct model_context *context)
         }
 }
 
+/* A service takes the next of its requests when it has answered the one before. */
+static void server_finish(struct model *model, struct model_context *context)
+{
+        context->launched = context->due[context->first_due++ % MODEL_QUEUE];
+        if (--context->n_due)
+                context->next = model->now + SERVER_GAP;
+}
+
+static void arrive(struct model *model, struct model_context *context)
+{
+        if (context->n_due < MODEL_QUEUE) /* else it is refused */
+                context->due[(context->first_due + context->n_due++) % MODEL_QUEUE] = model->now;
+        if (context->n_due == 1 && !context->left)
+                context->next = model->now;
+        context->arrives = model->now + until_next(model, model->tenants[context->tenant].gap);
+}
+
 static void finish(struct model *model, struct model_context *context)
 {
         struct model_tenant *tenant = &model->tenants[context->tenant];
 
+        if (tenant->kind == SERVER)
+                server_finish(model, context);
+        tenant->n_late += tenant->goal && model->now - context->launched > tenant->goal;
         if (tenant->n_requests < (nsec)tenant->n_room)
                 tenant->latencies[tenant->n_requests++] = model->now - context->launched;
         if (tenant->kind == SYNC)
@@ -234,13 +257,15 @@ static nsec next_event(struct model *model, nsec until, bool is_contended)
         nsec at = until;
 
         for (int i = 0; i < model->n_contexts; i++)
-                at = earlier(at, later(model->contexts[i].next, model->now));
+                at = earlier(at, later(earlier(model->contexts[i].next, model->contexts[i].arrives), model->now));
         for (int i = 0; i < model->n_tenants; i++) {
                 if (model->tenants[i].begins_at > model->now)
                         at = earlier(at, model->tenants[i].begins_at);
                 if (model->tenants[i].ends_at > model->now)
                         at = earlier(at, model->tenants[i].ends_at);
         }
+        if (model->options.watch)
+                at = earlier(at, model->watch_at);
         if (model->incoming >= 0)
                 return earlier(at, model->switch_until);
         if (model->current < 0)
@@ -256,6 +281,9 @@ static nsec next_event(struct model *model, nsec until, bool is_contended)
 static void launch_all(struct model *model)
 {
         for (int i = 0; i < model->n_contexts; i++)
+                if (model->contexts[i].arrives <= model->now)
+                        arrive(model, &model->contexts[i]);
+        for (int i = 0; i < model->n_contexts; i++)
                 if (model->contexts[i].next <= model->now) {
                         if (lives(model, owner(model, i)))
                                 launch(model, &model->contexts[i]);
@@ -264,12 +292,47 @@ static void launch_all(struct model *model)
                 }
 }
 
+static bool shows_late(const struct model_tenant *tenant, const struct model_context *context)
+{
+        return tenant->is_graph && context->left > tenant->work / 10;
+}
+
+static bool knows_pending(struct model *model, int tenant)
+{
+        for (int i = 0; i < model->n_contexts; i++) {
+                const struct model_context *context = &model->contexts[i];
+
+                if (context->tenant == tenant && context->left &&
+                    (!context->is_taken || shows_late(&model->tenants[tenant], context) ||
+                     model->tenants[tenant].kind == DEEP || model->tenants[tenant].kind == ON_OFF))
+                        return true;
+        }
+        return false;
+}
+
+/* As a shim does, every so often: what is launched is seen then. */
+static void rings_watch(struct model *model)
+{
+        if (!model->options.watch || model->now < model->watch_at)
+                return;
+        for (int i = 0; i < model->n_tenants; i++) {
+                struct model_tenant *tenant = &model->tenants[i];
+
+                if (tenant->launched_at > tenant->watched_at || tenant->kind == DEEP)
+                        tenant->seen_launched_at = model->now;
+                tenant->seen_pending = knows_pending(model, i);
+                tenant->watched_at = model->now;
+        }
+        model->watch_at = model->now + model->options.watch * (900 + model_below(model, 200)) / 1000;
+}
+
 static void advance(struct model *model, nsec until)
 {
         for (;;) {
                 int other;
 
                 launch_all(model);
+                rings_watch(model);
                 if (model->incoming >= 0 && model->now >= model->switch_until)
                         device_on(model);
                 if (model->current >= 0 &&
@@ -302,24 +365,6 @@ static nsec call_cost(struct model *model, nsec cost)
         return cost + cost * model_below(model, 500) / 1000;
 }
 
-static bool shows_late(const struct model_tenant *tenant, const struct model_context *context)
-{
-        return tenant->is_graph && context->left > tenant->work / 10;
-}
-
-static bool knows_pending(struct model *model, int tenant)
-{
-        for (int i = 0; i < model->n_contexts; i++) {
-                const struct model_context *context = &model->contexts[i];
-
-                if (context->tenant == tenant && context->left &&
-                    (!context->is_taken || shows_late(&model->tenants[tenant], context) ||
-                     model->tenants[tenant].kind == DEEP || model->tenants[tenant].kind == ON_OFF))
-                        return true;
-        }
-        return false;
-}
-
 static struct turns_tenant look_at(struct model *model, int i, nsec until)
 {
         const struct model_tenant *tenant = &model->tenants[i];
@@ -331,6 +376,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
                 .goal = tenant->goal,
                 .used = tenant->metered + (tenant->n_resident ? until - tenant->resident_since : 0),
                 .started_at = tenant->started_at,
+                .stopped_at = tenant->stopped_at,
                 .n_starts = tenant->n_starts,
                 .is_resident = tenant->n_resident > 0,
                 .n_groups = (unsigned int)tenant->n_contexts,
@@ -339,8 +385,14 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         if (model->options.has_signal) {
                 view.work = knows_pending(model, i) ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
                 view.launched_at = tenant->launched_at;
+                view.watched_at = model->now;
                 if (tenant->kind == DEEP && tenant->n_resident)
                         view.launched_at = model->now;
+        }
+        if (model->options.has_signal && model->options.watch) {
+                view.work = tenant->seen_pending ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
+                view.launched_at = tenant->seen_launched_at;
+                view.watched_at = tenant->watched_at;
         }
         return view;
 }
@@ -376,6 +428,21 @@ static void switch_all(struct model *model, const int *who, const struct turns_o
                 advance(model, model->now + (OFF_CALL - OFF_EFFECT));
 }
 
+static void waits_watch(struct model *model, const struct turns_tenant *seen, const int *who, int n, nsec *wake)
+{
+        uint64_t resident = 0;
+
+        for (int i = 0; i < n; i++)
+                if (seen[i].is_resident)
+                        resident = seen[i].id;
+        for (int i = 0; i < n; i++)
+                if (seen[i].goal) {
+                        (void)waits_look(&model->tenants[who[i]].waits, &seen[i], resident, model->now,
+                                         turns_step(model->turns, (size_t)i));
+                        *wake = earlier(*wake, model->now + 2 * MSEC);
+                }
+}
+
 static nsec decide(struct model *model)
 {
         struct turns_tenant seen[MODEL_TENANTS];
@@ -397,6 +464,7 @@ static nsec decide(struct model *model)
                           },
                           orders);
         model->n_decisions++;
+        waits_watch(model, seen, who, n, &wake);
         for (int i = 0; i < n; i++)
                 if (model->tenants[who[i]].slice != orders[i].slice) {
                         model->tenants[who[i]].slice = orders[i].slice;
@@ -451,12 +519,16 @@ int model_add(struct model *model, struct model_tenant tenant)
         if (!tenant.had || !tenant.wanted || !tenant.latencies)
                 abort();
         model->tenants[i] = tenant;
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < n; k++) {
+                nsec from = later(tenant.begins_at, model->now) + model_below(model, 3000) * USEC;
+
                 model->contexts[model->n_contexts++] = (struct model_context){
                         .tenant = i,
                         .is_on = true,
-                        .next = later(tenant.begins_at, model->now) + model_below(model, 3000) * USEC,
+                        .next = tenant.kind == SERVER ? NEVER : from,
+                        .arrives = tenant.kind == SERVER ? from : NEVER,
                 };
+        }
         return i;
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "turns/turns.h"
+#include "turns/waits.h"
 
 #define USEC NSEC_PER_USEC
 #define MSEC NSEC_PER_MSEC
@@ -21,6 +22,7 @@ enum {
         MODEL_TENANTS = 256,
         MODEL_CONTEXTS = 512,
         MODEL_RECORDS = 8192,
+        MODEL_QUEUE = 512,
 };
 
 enum model_kind {
@@ -30,6 +32,7 @@ enum model_kind {
         SYNC,      /* kernels of `work`, each launched `gap` after the end of the one before */
         PERIODIC,  /* `work` every `gap`, whether the work before is done or not */
         AT_RANDOM, /* `work` every `gap` in the mean; what waits is done together, counted from the first */
+        SERVER,    /* the same, but one by one, as a service does that launches and waits: from its arrival */
         ON_OFF,    /* about `work` with a deep queue, then nothing for about `gap` */
 };
 
@@ -45,16 +48,20 @@ struct model_tenant {
 
         /* results */
         nsec done;                    /* work */
-        nsec n_requests, latency_sum; /* of SYNC, PERIODIC and AT_RANDOM: launch to end */
+        nsec n_requests, latency_sum; /* of SYNC, PERIODIC, AT_RANDOM and SERVER: launch to end */
         nsec *latencies;
         size_t n_room;
-        int32_t *had;    /* us on the device in each millisecond */
-        int32_t *wanted; /* us with work, in each millisecond */
+        struct waits waits; /* of one with a goal: what the scheduler makes of it */
+        nsec n_late;        /* of those that waited longer than the goal, by the model's own count */
+        int32_t *had;       /* us on the device in each millisecond */
+        int32_t *wanted;    /* us with work, in each millisecond */
 
         /* state */
         nsec metered, resident_since; /* as of the meter; 0: not resident */
         int n_resident;
-        nsec started_at, launched_at;
+        nsec started_at, stopped_at, launched_at;
+        nsec watched_at, seen_launched_at; /* at a watch */
+        bool seen_pending;
         uint64_t n_starts;
         bool is_disabled;
         nsec slice;
@@ -63,13 +70,16 @@ struct model_tenant {
 struct model_context {
         int tenant;
         bool is_on;
-        nsec left;       /* NEVER: endless; 0: no work */
-        nsec next;       /* when something is launched */
-        nsec launched;   /* when the present work was */
-        nsec ramp;       /* resident, but not at work yet */
-        bool is_whole;   /* it had drained when it left the device */
-        bool is_leaving; /* disabled gently: until it drains, or its slice ends */
-        bool is_taken;   /* the device has begun the latest launch */
+        nsec left;    /* NEVER: endless; 0: no work */
+        nsec next;    /* when something is launched */
+        nsec arrives; /* SERVER: when the next request does */
+        nsec due[MODEL_QUEUE];
+        unsigned int first_due, n_due; /* SERVER: requests that wait, and the one that is served */
+        nsec launched;                 /* when the present work was */
+        nsec ramp;                     /* resident, but not at work yet */
+        bool is_whole;                 /* it had drained when it left the device */
+        bool is_leaving;               /* disabled gently: until it drains, or its slice ends */
+        bool is_taken;                 /* the device has begun the latest launch */
 };
 
 struct model_record {
@@ -84,6 +94,7 @@ struct model_options {
         nsec period, length;
         nsec meter_delay;    /* how far the records are behind; 0: 0.3 ms */
         bool has_signal;     /* launches can be seen */
+        nsec watch;          /* so often; 0: at once */
         bool is_rough;       /* calls take up to a half longer, and one in fifty some milliseconds; calls out of turn */
         bool disables_first; /* the next is enabled only after the one before is disabled */
 };
@@ -99,6 +110,7 @@ struct model {
 
         /* the device */
         int current, incoming; /* -1: none */
+        nsec watch_at;         /* when launches are seen next */
         nsec switch_until, slice_end;
         int n_active;
         nsec n_switches;

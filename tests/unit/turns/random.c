@@ -199,12 +199,15 @@ static struct turns_tenant any_tenant(nsec now)
                 .cap = (permille)any(1500),
                 .class = (enum turns_class)any(3),
                 .used = (nsec)any((uint64_t)now + 1),
+                .goal = any(3) ? 0 : (nsec)any(TURNS_GOAL_MOST),
                 .started_at = (nsec)any((uint64_t)now * 2),
+                .stopped_at = (nsec)any((uint64_t)now * 2),
                 .is_resident = any(2),
                 .n_starts = any(100),
                 .n_groups = (unsigned int)any(4),
                 .work = (enum turns_work)any(3),
                 .launched_at = (nsec)any((uint64_t)now * 2),
+                .watched_at = (nsec)any((uint64_t)now * 2),
         };
 }
 
@@ -214,6 +217,8 @@ static void every_view_yields_orders(void **state)
         struct turns_tenant tenants[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
         struct turns *turns;
+        struct waits waits = { 0 };
+        struct waits_report report;
         nsec now = SEC;
 
         (void)state;
@@ -235,6 +240,10 @@ static void every_view_yields_orders(void **state)
                         tenants[k] = any_tenant(now);
                 wake = turns_next(turns, &view, orders);
                 assert_true(wake > view.now && wake <= now + SEC);
+                if (view.n_tenants)
+                        (void)waits_look(&waits, &tenants[0], any(40), now, turns_step(turns, 0));
+                waits_read(&waits, &report);
+                assert_true(report.p50 <= report.p99);
                 now += (nsec)any(any(20) ? 30000000u : 3000000000u);
         }
         turns_free(turns);

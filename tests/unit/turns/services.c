@@ -40,7 +40,7 @@ struct mix {
         }
 #define OPEN                                                                                                           \
         {                                                                                                              \
-                .kind = AT_RANDOM, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC                                \
+                .kind = SERVER, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC                                   \
         }
 
 #define GOAL(s, step, ms)                                                                                              \
@@ -49,7 +49,7 @@ struct mix {
         }
 #define OPEN_GOAL                                                                                                      \
         {                                                                                                              \
-                .kind = AT_RANDOM, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC, .goal = 20 * MSEC             \
+                .kind = SERVER, .share = 250, .work = 775 * USEC, .gap = 5167 * USEC, .goal = 20 * MSEC                \
         }
 
 static const struct mix mixes[] = {

@@ -86,7 +86,7 @@ static void a_graph_is_a_step_although_it_is_taken_late(void **state)
                                 model.tenants[t].gap = gaps[k];
                         }
                         model_run(&model);
-                        expect_p99(a, 9 * MSEC + 5 * steps[i]), expect_p99(b, 9 * MSEC + 5 * steps[i]);
+                        expect_p99(a, 9 * MSEC + 6 * steps[i]), expect_p99(b, 9 * MSEC + 6 * steps[i]);
                         model_done(&model);
                 }
 }

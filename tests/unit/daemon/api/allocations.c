@@ -89,6 +89,27 @@ static void rows_of_one_container_are_one_allocation(void **state)
         assert_int_equal(row->share, 200);
 }
 
+static void a_row_has_the_terms_that_it_was_told_with(void **state)
+{
+        struct daemon *daemon = *state;
+        const struct allocation *row;
+        json_t *answer;
+
+        json_decref(ask(daemon, 0, "PUT",
+                        TABLE(ROW("u1", "main",
+                                  "\"device\":0,\"mem_bytes\":7,\"cap\":\"50\",\"class\":\"batch\",\"capabilities\":"
+                                  "\"compute,utility\""))));
+        assert_int_equal(response.status, API_OK);
+        row = allocations_find(&daemon->allocations, "u1", "main");
+        assert_string_equal(row->terms.cap, "50");
+        assert_string_equal(row->terms.class, "batch");
+        assert_string_equal(row->terms.latency, "");
+        answer = ask(daemon, 0, "GET", NULL);
+        assert_string_equal(message_text(json_array_get(answer, 0), "capabilities", ""), "compute,utility");
+        assert_null(json_object_get(json_array_get(answer, 0), "latency"));
+        json_decref(answer);
+}
+
 static void a_table_with_one_wrong_row_changes_nothing(void **state)
 {
         static const char *const wrong[] = {
@@ -112,6 +133,9 @@ static void a_table_with_one_wrong_row_changes_nothing(void **state)
                 TABLE(GOOD "," ROW("u2", "main", "\"device\":0,\"mem_bytes\":1,\"share_permille\":1001")),
                 TABLE(GOOD "," ROW("u2", "main", "\"namespace\":7,\"device\":0,\"mem_bytes\":1")),
                 TABLE(GOOD "," GOOD),
+                TABLE(GOOD "," ROW("u2", "main", "\"device\":0,\"mem_bytes\":1,\"class\":7")),
+                TABLE(GOOD "," ROW("u2", "main", "\"device\":0,\"mem_bytes\":1,\"cap\":\"50 \"")),
+                TABLE(GOOD "," ROW("u1", "main", "\"device\":1,\"mem_bytes\":1,\"class\":\"batch\"")),
         };
         struct daemon *daemon = *state;
 
@@ -162,6 +186,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_table_is_told_and_listed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(the_next_table_replaces_the_last, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(rows_of_one_container_are_one_allocation, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_row_has_the_terms_that_it_was_told_with, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_table_with_one_wrong_row_changes_nothing, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(only_masters_tell, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(whose_an_allocation_is_stands_in_the_leases, set_up, tear_down),
