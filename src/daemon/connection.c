@@ -9,6 +9,7 @@
 #include "daemon/containers/pending.h"
 #include "daemon/state/admit.h"
 #include "daemon/state/events.h"
+#include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
 #include "daemon/state/preloads.h"
 #include "daemon/state/shims.h"
@@ -297,9 +298,11 @@ static void on_return(struct connection *connection, struct message *message)
         int fd = connection->source.fd, r;
 
         loop_drop(connection->daemon->loop, &connection->source);
-        if (connection->kind == CONNECTION_SHIM)
+        if (connection->kind == CONNECTION_SHIM) {
                 r = shims_return(connection->daemon, message, fd, connection->peer.pid);
-        else
+                if (r == 0)
+                        goals_recheck(connection->daemon, connection->peer.pid);
+        } else
                 r = preloads_return(connection->daemon, message, fd, &connection->peer);
         if (r == 0)
                 connection->source.fd = -1;

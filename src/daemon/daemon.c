@@ -25,6 +25,7 @@
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "daemon/state/events.h"
+#include "daemon/state/goals.h"
 #include "daemon/state/preloads.h"
 #include "daemon/state/shims.h"
 #include "daemon/state/usage.h"
@@ -48,6 +49,21 @@ enum {
         FILES_WANTED = 16384, /* several descriptors per tenant */
 };
 
+/* Says for whom it waited, if its user may see that tenant. */
+static void emit_late(struct device *device, const struct tenant *tenant, int64_t us)
+{
+        const struct sched_row *row = tenant ? device_row(device, tenant) : NULL;
+        const struct tenant *by =
+                row && row->waits.late_by ? tenants_find_id(&device->daemon->tenants, row->waits.late_by) : NULL;
+
+        if (!tenant)
+                return;
+        event_emit(device->daemon, EVENT_GOAL_MISSED, tenant, (int)device->index,
+                   "a step took %lld us, of %lld at most; %llu such since the daemon began%s%s", (long long)us,
+                   (long long)(tenant->lease.goal / NSEC_PER_USEC), row ? (unsigned long long)row->waits.n_late : 1,
+                   by ? "; it waited for " : "", by ? goals_whom(by, tenant->lease.owner) : "");
+}
+
 static void emit_sched_event(struct device *device, const struct sched_event *event)
 {
         struct daemon *daemon = device->daemon;
@@ -66,6 +82,9 @@ static void emit_sched_event(struct device *device, const struct sched_event *ev
                 break;
         case SCHED_NOT_SWITCHED:
                 event_emit(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
+                break;
+        case SCHED_LATE:
+                emit_late(device, tenant, event->detail);
                 break;
         case SCHED_UNKNOWN:
                 unmanaged_seen(daemon, device->index, (pid_t)(event->detail >> 32), (uint32_t)event->detail);

@@ -133,28 +133,118 @@ static int serve_continued(struct request *request)
         return GATE_GO_ON;
 }
 
-/* With ipc_host other tenants may dup, and in a job; RM must know. */
+/* What a program does before its debugger begins: a client of the same tenant gets the right to debug, and no other.
+ * params: target@0, rights@4, u16 type@8, u8 action@10 (rs_access.h and ctrl0000client.h, 580.142). */
+static bool lets_own_debug(const struct request *request)
+{
+        enum { LET_DEBUG = 4, TYPE_CLIENT = 3, SIZE = 12 };
+        const void *params = request->params;
+        uint32_t target = rm_get32(params, SIZE, 0);
+
+        if (request->call.kind != RM_CONTROL || request->call.class_or_cmd != RM_INHERITED_SHARE ||
+            request->params_size != SIZE || rm_get32(params, SIZE, 4) != LET_DEBUG ||
+            (rm_get32(params, SIZE, 8) & 0xffff) != TYPE_CLIENT)
+                return false;
+        LOCKED(&request->gate->ledger_lock);
+        return target && ledger_has_client(request->gate->ledger, target);
+}
+
+/* With ipc_host other tenants may dup, and in a job; RM must know. A right to debug is added to what there is: in the
+ * place of it, the tenant's clients could no longer dup from each other. */
 static int serve_share(struct request *request)
 {
+        enum { COMPOSE = 4 };
         const struct gate_options *options = &request->gate->options;
+
+        if (lets_own_debug(request)) {
+                rm_put32(request->params, request->params_size, 8,
+                         (rm_get32(request->params, request->params_size, 8) & 0xffff) | COMPOSE << 16);
+                return serve_plain(request);
+        }
 
         if (options->borrow && request->call.client)
                 loans_maker(request);
         return options->ipc_host || options->borrow ? serve_plain(request) : answer(request, RM_STATUS_OK);
 }
 
+/* Memory that a debugger reads or writes, in pieces that we have room for. params: object@0, bytes@4, offset@8,
+ * pointer@16 (ctrl83dedebug.h, 580.142). */
+static int serve_debug_memory(struct request *request)
+{
+        enum { BYTES_AT = 4, OFFSET_AT = 8, POINTER_AT = 16, SIZE = 24 };
+        void *params = request->params;
+        uint32_t bytes_in_all = rm_get32(params, SIZE, BYTES_AT), piece;
+        uint64_t offset = rm_get64(params, SIZE, OFFSET_AT), pointer = rm_get64(params, SIZE, POINTER_AT);
+        int r = 0;
+
+        if (request->params_size != SIZE)
+                return answer(request, RM_STATUS_INVALID_PARAM_STRUCT);
+        for (uint32_t done = 0; done < bytes_in_all || !bytes_in_all; done += piece) {
+                piece = bytes_in_all - done < GATE_NESTED_MAX ? bytes_in_all - done : GATE_NESTED_MAX;
+                rm_put32(params, SIZE, BYTES_AT, piece);
+                rm_put64(params, SIZE, OFFSET_AT, offset + done);
+                rm_put64(params, SIZE, POINTER_AT, pointer + done);
+                r = perform(request);
+                if (!piece || !request_is_done(request, r))
+                        break;
+        }
+        rm_put32(params, SIZE, BYTES_AT, bytes_in_all);
+        rm_put64(params, SIZE, OFFSET_AT, offset);
+        rm_put64(params, SIZE, POINTER_AT, pointer);
+        return reply(request, r);
+}
+
+/* A context that a debugger has stopped, and not yet resumed, keeps the device from everybody: on an H200 with
+ * 580.159.04 a tenant with a share of 70 beside it got nothing. So no tenant whose time is steered may. */
+static int serve_debug(struct request *request)
+{
+        uint32_t number = request->call.class_or_cmd;
+
+        if (request->gate->options.desired) {
+                request->gate->n_denied++;
+                request->outcome = GATE_REFUSED;
+                gate_tell(request->gate, EVENT_DENIED, request->process->id,
+                          "%s 0x%x: a debugger stops the device for everybody: debug with --no-daemon",
+                          rm_kind_name(request->call.kind), number);
+                return answer(request, RM_STATUS_NOT_SUPPORTED);
+        }
+        return number == RM_DEBUG_READ || number == RM_DEBUG_WRITE ? serve_debug_memory(request) : serve_plain(request);
+}
+
 static int (*const handlers[])(struct request *request) = {
-        [GATE_DENY] = serve_denied,   [GATE_ACCEPT] = serve_accepted, [GATE_CONTINUE] = serve_continued,
-        [GATE_PERFORM] = serve_plain, [GATE_SHARE] = serve_share,     [GATE_VIEW] = serve_view,
-        [GATE_CLIENT] = serve_client, [GATE_OBJECT] = serve_object,   [GATE_HOLLOW] = serve_hollow,
-        [GATE_FREE] = serve_free,     [GATE_CHARGE] = serve_memory,   [GATE_HOST] = serve_memory,
+        [GATE_DENY] = serve_denied,
+        [GATE_ACCEPT] = serve_accepted,
+        [GATE_CONTINUE] = serve_continued,
+        [GATE_PERFORM] = serve_plain,
+        [GATE_SHARE] = serve_share,
+        [GATE_VIEW] = serve_view,
+        [GATE_CLIENT] = serve_client,
+        [GATE_OBJECT] = serve_object,
+        [GATE_HOLLOW] = serve_hollow,
+        [GATE_FREE] = serve_free,
+        [GATE_CHARGE] = serve_memory,
+        [GATE_HOST] = serve_memory,
         [GATE_FABRIC] = serve_fabric, /* and keeps the memory below */
-        [GATE_DUP] = serve_dup,       [GATE_EXPORT] = serve_export,   [GATE_IMPORT] = serve_import,
-        [GATE_SPACE] = serve_space,   [GATE_HOLD] = serve_hold,       [GATE_RELEASE] = serve_release,
-        [GATE_RANGE] = serve_range,   [GATE_POOL] = serve_range,      [GATE_SCHEDULE] = serve_schedule,
-        [GATE_PLAIN] = serve_range,   [GATE_NOTHING] = serve_nothing, [GATE_RETAIN] = serve_retain,
-        [GATE_LET_GO] = serve_let_go, [GATE_MAP] = serve_map,         [GATE_GROW] = serve_map_dma,
-        [GATE_UNWRAP] = NULL,         [GATE_LOOKUP] = NULL,           [GATE_QUIET] = NULL,
+        [GATE_DUP] = serve_dup,
+        [GATE_EXPORT] = serve_export,
+        [GATE_IMPORT] = serve_import,
+        [GATE_SPACE] = serve_space,
+        [GATE_HOLD] = serve_hold,
+        [GATE_RELEASE] = serve_release,
+        [GATE_RANGE] = serve_range,
+        [GATE_POOL] = serve_range,
+        [GATE_SCHEDULE] = serve_schedule,
+        [GATE_PLAIN] = serve_range,
+        [GATE_NOTHING] = serve_nothing,
+        [GATE_RETAIN] = serve_retain,
+        [GATE_DEBUG] = serve_debug,
+        [GATE_JOIN] = serve_join,
+        [GATE_LET_GO] = serve_let_go,
+        [GATE_MAP] = serve_map,
+        [GATE_GROW] = serve_map_dma,
+        [GATE_UNWRAP] = NULL,
+        [GATE_LOOKUP] = NULL,
+        [GATE_QUIET] = NULL,
 };
 
 static int act(struct request *request)

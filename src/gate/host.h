@@ -12,6 +12,7 @@
 
 struct file;
 struct process;
+struct sought; /* state/elsewhere.h */
 struct request;
 struct worker;
 
@@ -35,7 +36,7 @@ struct gate_host {
         /* Lets another thread wait for notifications while this one makes a call that may take long (G4). */
         void (*reader_release)(struct worker *worker);
 
-        /* Whether a process but us has the file of a space open, or may have. A supervisor's alone: it looks through
-         * /proc. has_tasks: as in files_drop_unused. */
-        bool (*is_open)(const struct file *file, bool has_tasks);
+        /* Which files of spaces a process but us has open, or may have. A supervisor's alone: it looks through /proc.
+         * has_tasks: as in files_drop_unused. */
+        void (*find_open)(struct sought *sought, size_t n, bool has_tasks);
 };

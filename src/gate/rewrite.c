@@ -14,6 +14,7 @@ enum {
         GET_ACTIVE_DEVICES = 0x288,
         OLD_FB_GET_INFO = 0x20801301,
         FB_REGIONS = 0x20801320,
+        PROTECTED_MEMORY = 0xcb330106, /* of an object above all devices: names a subdevice at 0 */
         PIDS_MAX = 950,
 };
 
@@ -61,7 +62,7 @@ static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PI
 static bool rewrite_control(struct request *request)
 {
         const struct lease *lease = request->gate->lease;
-        uint32_t size = request->params_size, n = rm_get32(request->params, size, 0);
+        uint32_t size = request->params_size, n = rm_get32(request->params, size, 0); /* of a list, or a handle */
         int device = object_device(request->gate, request->call.client, request->call.object);
         uint32_t pids[PIDS_MAX];
         struct holder holder = { request->gate, device };
@@ -77,9 +78,15 @@ static bool rewrite_control(struct request *request)
                 view_active_devices(request->params, size, lease);
                 return true;
         }
+        if (request->call.class_or_cmd == PROTECTED_MEMORY)
+                device = object_device(request->gate, request->call.client, n);
         if (device < 0)
                 return false;
         switch (request->call.class_or_cmd) {
+        case PROTECTED_MEMORY:
+                view = view_of(request, device);
+                view_protected(request->params, size, &view);
+                break;
         case RM_FB_GET_INFO_V2:
                 view = view_of(request, device);
                 if (size > 4)

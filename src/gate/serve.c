@@ -7,6 +7,7 @@
 #include "gate/books.h"
 #include "gate/policy/caught.h"
 #include "gate/serve.h"
+#include "gate/state/uvm_space.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 /* A thread whose notification is valid is in its system call, and so its number is its own. */
 static bool is_calling(const void *context)
@@ -60,6 +62,34 @@ static int refuse_unreadable(struct gate *gate, pid_t process, const char *what,
         return is_ours ? -ENOMEM : -EPERM;
 }
 
+/* The descriptor is ours already: the space behind it, which stays while the call is made. 1: it has none. */
+static int space_use(struct request *request)
+{
+        struct gate *gate = request->gate;
+        int fd;
+
+        if (files_use(&gate->files, getpid(), request->fd, &fd, &request->space))
+                return 0;
+        if (!uvm_space_has_begun(&gate->options.driver, request->fd))
+                return 1;
+        if (files_use(&gate->files, getpid(), request->fd, &fd, &request->space))
+                return 0; /* it began meanwhile */
+        gate_tell(gate, EVENT_DENIED, request->process->id, "a VA space that nobody seemed to have any more");
+        return -EPERM; /* books/spaces.c X3 */
+}
+
+static int serve_on_space(struct request *request, uint32_t number)
+{
+        int is_none = space_use(request), r;
+
+        if (is_none < 0)
+                return is_none;
+        r = serve_request(request, number);
+        if (!is_none)
+                files_unuse(&request->gate->files, request->space);
+        return r;
+}
+
 static int serve_on_node(struct request *request, uint32_t number)
 {
         switch (request->node) {
@@ -73,9 +103,7 @@ static int serve_on_node(struct request *request, uint32_t number)
                           "request 0x%x on a node that is no tenant's", number);
                 return -EPERM;
         case RM_NODE_UVM:
-                request->space =
-                        files_find(&request->gate->files, request->fd); /* kcmp across processes may have failed */
-                break;
+                return serve_on_space(request, number); /* kcmp across processes may have failed */
         case RM_NODE_DEVICE:
         case RM_NODE_CTL:
                 break;

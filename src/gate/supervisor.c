@@ -45,7 +45,7 @@ static const struct gate_host supervisor = {
         .is_awaited = request_is_awaited,
         .is_there = request_is_there,
         .reader_release = reader_release,
-        .is_open = files_open_elsewhere,
+        .find_open = files_open_elsewhere,
 };
 
 int gate_new(const struct gate_options *options, int listener, struct gate **ret)

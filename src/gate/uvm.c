@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "gate/policy/own.h"
+#include "gate/state/uvm_space.h"
 #include "rm/numbers.h"
 
 enum {
@@ -47,6 +48,19 @@ int serve_space(struct request *request)
         r = perform(request);
         rm_put64(request->block, request->call.block_size, FLAGS_AT, flags);
         return reply(request, r);
+}
+
+/* Which devices a space has is noted, for it has none any more when the gate lets go of it (books/spaces.c X3). */
+int serve_join(struct request *request)
+{
+        struct gate *gate = request->gate;
+        int r = perform(request);
+
+        if (!request->space || !request_is_done(request, r) || files_join(&gate->files, request->space, request->block))
+                return reply(request, r);
+        (void)uvm_space_leave(&gate->options.driver, request->fd, request->block);
+        gate_tell(gate, EVENT_DENIED, request->process->id, "a VA space that has room for no device, or may have none");
+        return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
 }
 
 /* A device by its uuid's two halves; never 0. */

@@ -80,10 +80,13 @@
 #define RM_GET_ID_INFO 0x202u
 #define RM_GET_ID_INFO_V2 0x205u
 #define RM_FB_GET_INFO_V2 0x20801303u
+#define RM_INHERITED_SHARE 0x00000d04u
 #define RM_GET_PIDS 0x2080018du
 #define RM_GET_PID_INFO 0x2080018eu
 #define RM_SET_TIMESLICE 0xa06c0103u
 #define RM_GET_TIMESLICE 0xa06c0104u
+#define RM_DEBUG_READ 0x83de0315u
+#define RM_DEBUG_WRITE 0x83de0316u
 #define RM_DISABLE_CHANNELS 0x2080110bu
 
 /* Results, in the status word of a block. */

@@ -7,6 +7,9 @@
  *      X2  A space is let go of only when the driver says that it has nothing in it, also nothing that was charged in
  *          another, and no mapping is on its way that may yet come to it: a charge whose space is not asked any more
  *          would end.
+ *      X3  Whoever has the file of such a space all the same, where no look sees it, has a space without a device: it
+ *          is taken out first, and no call reaches the space any more (serve.c). What is mapped there lies in host
+ *          memory for good.
  */
 #include "gate/books.h"
 
@@ -180,6 +183,9 @@ static bool space_empty(void *context, const struct file *file)
         }
         if (!is_empty || has_others_range(gate, file))
                 return false;
+        for (unsigned int i = 0; i < file->n_devices; i++) /* X3 */
+                if (!uvm_space_leave(driver, file->fd, file->devices[i]))
+                        return false;
 
         LOCKED(&gate->ledger_lock);
         if (ledger_space_has_managed(gate->ledger, file->number))
@@ -190,7 +196,7 @@ static bool space_empty(void *context, const struct file *file)
 
 void settle_spaces(struct gate *gate)
 {
-        const struct files_release release = { gate, gate->host->is_open, has_ranges, space_empty };
+        const struct files_release release = { gate, gate->host->find_open, has_ranges, space_empty };
 
         files_drop_unused(&gate->files, !gate->is_empty, &release);
 }

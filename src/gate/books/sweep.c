@@ -135,10 +135,12 @@ static bool sweep_owner(struct gate *gate, uint32_t owner)
 
 static bool sweep_managed(struct gate *gate)
 {
+        struct mapping_call call;
         uint32_t owner = 0;
         bool is_left = false, has_owner = has_managed(gate);
 
-        mappings_forget_gone(&gate->mappings);
+        while (mappings_take_gone(&gate->mappings, &call)) /* whose mapping is made by now, or never */
+                mapping_check(gate, &call);
         if (has_owner)
                 spaces_clean(gate);
         while (has_owner) {
@@ -200,6 +202,21 @@ static bool has_more(struct gate *gate, const struct file *space, uint64_t base,
         return is_there;
 }
 
+/* Whoever else has the address space keeps the range when the process has ended. So its memory goes from the device,
+ * with all that the space has there, and no device joins the space any more. */
+static void space_bar(struct gate *gate, uint64_t number)
+{
+        struct file space;
+
+        files_bar(&gate->files, number);
+        if (!files_next(&gate->files, number - 1, &space))
+                return;
+        for (unsigned int i = 0; space.number == number && i < space.n_devices; i++)
+                if (!uvm_space_leave(&gate->options.driver, space.fd, space.devices[i]))
+                        gate_kill(gate);
+        files_unuse(&gate->files, space.number);
+}
+
 void mapping_check(struct gate *gate, const struct mapping_call *call)
 {
         struct file space = { 0 };
@@ -207,9 +224,13 @@ void mapping_check(struct gate *gate, const struct mapping_call *call)
 
         if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW || call->base + call->length < call->base)
                 return; /* the last: the kernel makes no such mapping */
-        while (!is_unknown && files_next(&gate->files, space.number, &space)) {
-                is_unknown = has_more(gate, &space, call->base, call->base + call->length);
+        while (files_next(&gate->files, space.number, &space)) {
+                bool has_it = has_more(gate, &space, call->base, call->base + call->length);
+
                 files_unuse(&gate->files, space.number);
+                if (has_it)
+                        space_bar(gate, space.number);
+                is_unknown |= has_it;
         }
         if (!is_unknown)
                 return;

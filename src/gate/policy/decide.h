@@ -29,6 +29,7 @@ enum gate_action {
         GATE_EXPORT,   /* a descriptor will hold the object */
         GATE_IMPORT,   /* an object from a descriptor */
         GATE_SPACE,    /* a UVM VA space begins */
+        GATE_JOIN,     /* and has a device */
         GATE_HOLD,     /* a UVM VA space holds memory */
         GATE_RELEASE,  /* and lets it go */
         GATE_RANGE,    /* a UVM range for RM memory begins */
@@ -41,6 +42,7 @@ enum gate_action {
         GATE_GROW,     /* page tables of a reservation grow */
         GATE_SCHEDULE, /* made by us, and what is to be off stays off */
         GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
+        GATE_DEBUG,    /* made by us where nobody steers the tenant's time */
         GATE_LOOKUP,   /* rules.def has rows by class, control or function */
 };
 

@@ -85,6 +85,15 @@ void view_heap_info(void *block, size_t size, const struct view *view)
         rm_put64(block, size, 32, real_free < view->free ? real_free : view->free);
 }
 
+void view_protected(void *params, size_t size, const struct view *view)
+{
+        for (size_t at = 8; at <= 16; at += 8) {
+                uint64_t real = rm_get64(params, size, at);
+
+                rm_put64(params, size, at, real < view->size / KIB ? real : view->size / KIB);
+        }
+}
+
 static const struct lease_device *granted(const struct lease *lease, uint32_t gpu_id)
 {
         for (unsigned int i = 0; i < lease->n_devices; i++)

@@ -28,6 +28,9 @@ void view_regions(void *params, size_t size, const struct view *view);
 /* VID_HEAP INFO: total@24 and free@32 of the block, in bytes. */
 void view_heap_info(void *block, size_t size, const struct view *view);
 
+/* Memory of confidential computing, protected@8 and not@16, both in KiB: each at most the quota. */
+void view_protected(void *params, size_t size, const struct view *view);
+
 /* A list of 32-bit gpu ids that ends at the first 0xffffffff: only those of the lease stay, in order. */
 void view_gpu_ids(void *ids, size_t n, const struct lease *lease);
 

@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "gate/state/elsewhere.h"
+#include "gate/state/uvm_space.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +24,7 @@
 
 enum {
         FILE_MAPPERS = 16,
+        FILE_DEVICES = 32, /* UVM_MAX_GPUS (uvm_processors.h, 525 to 595) */
 };
 
 struct file {
@@ -32,6 +35,9 @@ struct file {
         unsigned int n_mappers;      /* more than FILE_MAPPERS: some were not noted */
         nsec mapping_at;             /* when a mapping of it was let through last; 0: never */
         uint64_t inode;              /* of the node by which the tenant opened it */
+        bool is_barred;              /* no device may join it any more */
+        unsigned int n_devices;      /* that it has, or had; by uuid */
+        uint8_t devices[FILE_DEVICES][UVM_UUID_SIZE];
 };
 
 struct files {
@@ -65,11 +71,17 @@ uint64_t files_keep(struct files *files, int fd);
 void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now);
 nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: never */
 
+/* A device of the space, by its uuid. False: the space is barred, or has no room for one more. */
+bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static UVM_UUID_SIZE]);
+
+/* From here on no device joins. A call that is on its way is told by files_join. */
+void files_bar(struct files *files, uint64_t number);
+
 struct files_release {
         void *context;
 
-        /* Whether a process but us has the space open, as files_open_elsewhere. True when in doubt. */
-        bool (*is_open)(const struct file *file, bool has_tasks);
+        /* Which of the spaces a process but us has open, as files_open_elsewhere. */
+        void (*find_open)(struct sought *sought, size_t n, bool has_tasks);
 
         /* Whether a process maps one of the spaces, by files_have_range. True when in doubt. */
         bool (*is_mapped)(struct files *files, pid_t process);
@@ -77,10 +89,6 @@ struct files_release {
         /* Empties a space by the driver's own calls, and the ledger with it. False: something may be left in it. */
         bool (*empty)(void *context, const struct file *file);
 };
-
-/* Whether a table of descriptors in /proc but our own has the file, or what a call under way or another kernel object
- * may hold hides it. Looks at every process: not for the path of a call. */
-bool files_open_elsewhere(const struct file *file, bool has_tasks);
 
 /* Closes the spaces that no process but us has open or mapped, once they are empty. Not for the path of a call. The
  * callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */

@@ -80,15 +80,18 @@ static bool is_gone(const struct mapping_call *call)
         return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-void mappings_forget_gone(struct mappings *mappings)
+bool mappings_take_gone(struct mappings *mappings, struct mapping_call *ret)
 {
         LOCKED(&mappings->lock);
 
-        for (size_t i = 0; i < mappings->n;)
-                if (is_gone(&mappings->items[i]))
-                        mappings->items[i] = mappings->items[--mappings->n];
-                else
-                        i++;
+        for (size_t i = 0; i < mappings->n; i++) {
+                if (!is_gone(&mappings->items[i]))
+                        continue;
+                *ret = mappings->items[i];
+                mappings->items[i] = mappings->items[--mappings->n];
+                return true;
+        }
+        return false;
 }
 
 bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret)

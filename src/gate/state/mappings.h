@@ -42,8 +42,8 @@ int mappings_begin(struct mappings *mappings, const struct mapping_call *call);
  * has. */
 bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
 
-/* Forgets calls of threads that are gone. */
-void mappings_forget_gone(struct mappings *mappings);
+/* Forgets a call whose thread is gone, and yields it. False: there is none. */
+bool mappings_take_gone(struct mappings *mappings, struct mapping_call *ret);
 
 /* The i-th call on its way, in no order; false: there are not so many. */
 bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret);

@@ -4,13 +4,19 @@
 #include "rm/encode.h"
 #include "rm/numbers.h"
 
+#include <string.h>
+
 enum {
         /* Numbers of requests: src/rm/requests.def. */
+        UVM_UNREGISTER_GPU = 38,
         UVM_CLEAN_UP_ZOMBIES = 69,
         UVM_VALIDATE_RANGE = 72,
 
         BLOCK = 24,                    /* base, length, status */
         STATUS_INVALID_ADDRESS = 0x1e, /* NV_ERR_INVALID_ADDRESS: no such range */
+        STATUS_UUID_NOT_FOUND = 0x12,  /* NV_ERR_GPU_UUID_NOT_FOUND: nobody uses such a device */
+        STATUS_ILLEGAL_ACTION = 0x16,  /* NV_ERR_ILLEGAL_ACTION: no space */
+        STATUS_INVALID_DEVICE = 0x26,  /* NV_ERR_INVALID_DEVICE: it is not in the space */
 };
 
 /* The status, or UINT32_MAX: the call failed. */
@@ -55,4 +61,23 @@ void uvm_space_clean(const struct gate_driver *driver, int fd)
         uint8_t block[4] = { 0 };
 
         (void)driver->ioctl(driver->context, fd, UVM_CLEAN_UP_ZOMBIES, block);
+}
+
+bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uuid[static UVM_UUID_SIZE])
+{
+        enum { SIZE = UVM_UUID_SIZE + 4 };
+        uint8_t block[SIZE];
+        uint32_t status;
+
+        memcpy(block, uuid, UVM_UUID_SIZE);
+        rm_put32(block, SIZE, UVM_UUID_SIZE, UINT32_MAX);
+        if (driver->ioctl(driver->context, fd, UVM_UNREGISTER_GPU, block) < 0)
+                return false;
+        status = rm_get32(block, SIZE, UVM_UUID_SIZE);
+        return status == RM_STATUS_OK || status == STATUS_INVALID_DEVICE || status == STATUS_UUID_NOT_FOUND;
+}
+
+bool uvm_space_has_begun(const struct gate_driver *driver, int fd)
+{
+        return range_call(driver, fd, UVM_VALIDATE_RANGE, BLOCK, 0, 0) != STATUS_ILLEGAL_ACTION;
 }

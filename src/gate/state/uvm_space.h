@@ -17,9 +17,21 @@
 #include "gate/state/driver.h"
 #include "rm/layout.h"
 
+enum {
+        UVM_UUID_SIZE = 16,
+};
+
 /* Whether anything is left in the range. True when in doubt. */
 bool uvm_space_has(const struct gate_driver *driver, const struct rm_layout *layout, int fd, uint64_t base,
                    uint64_t length);
+
+/* Takes a device out of the space, with all that the space has there: managed memory goes to the host. True: it is not
+ * in the space any more. Source: uvm_va_space_unregister_gpu, 525 to 595. */
+bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uuid[static UVM_UUID_SIZE]);
+
+/* Whether a space has begun on the file. True when in doubt. Source: __UVM_ROUTE_CMD_STACK (uvm_ioctl.h), 525 to 595:
+ * every call but a few answers ILLEGAL_ACTION before. */
+bool uvm_space_has_begun(const struct gate_driver *driver, int fd);
 
 /* Ends the managed ranges of processes that have exited. */
 void uvm_space_clean(const struct gate_driver *driver, int fd);

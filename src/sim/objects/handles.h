@@ -32,6 +32,7 @@ struct memory;
 enum share {
         SHARE_ALL = 1 << 1,
         SHARE_USER = 1 << 2,
+        SHARE_CLIENT = 1 << 3,  /* the one that the policy names; kept for the right to debug only */
         SHARE_PROCESS = 1 << 4, /* the default */
 };
 
@@ -52,7 +53,9 @@ struct object {
         uint64_t event;        /* cookie of the file where an event is reported; 0: none */
         struct buffer *buffer; /* of context-switch records */
         bool is_dup;
-        uint8_t policy; /* who may dup it: bits of enum share; 0: as the client's top says */
+        uint8_t policy;    /* who may dup it: bits of enum share; 0: as the client's top says */
+        uint8_t debug;     /* of a client's top, who may debug what is its: the same bits */
+        uint32_t debugger; /* the client of SHARE_CLIENT */
 };
 
 struct client {

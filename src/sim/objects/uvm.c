@@ -20,10 +20,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
         STATUS_ILLEGAL_ACTION = 0x16,
         STATUS_GPU_UUID_NOT_FOUND = 0x12,
+        STATUS_INVALID_DEVICE = 0x26,
         ATTRIBUTES_AT = 24, /* of MAP_EXTERNAL: the first one's uuid */
         UNMAP_UUID_AT = 16, /* of UNMAP_EXTERNAL */
         MULTI_PROCESS = 2,  /* flag of INITIALIZE: any process may map */
@@ -58,6 +61,27 @@ static uint32_t register_gpu(struct machine *machine, struct request *request, s
                 space->gpu = gpu;
         request->block.data[16] = 0;                                        /* numaEnabled */
         rm_put32(request->block.data, request->block.size, 20, UINT32_MAX); /* numaNodeId */
+        return RM_STATUS_OK;
+}
+
+/* With all that the space has there. Which of several devices a space has is not kept: the first goes. */
+static uint32_t unregister_gpu(struct machine *machine, const struct request *request, struct space *space)
+{
+        struct gpu *gpu = gpu_by_uuid(machine, request->block.data);
+
+        if (!gpu)
+                return STATUS_GPU_UUID_NOT_FOUND;
+        if (space->gpu != gpu)
+                return STATUS_INVALID_DEVICE;
+        for (struct range *range = space->ranges; range; range = range->next) {
+                range_unmap(range, range->base, range->length, gpu);
+                if (range->kind == RANGE_MANAGED && range->gpu == gpu)
+                        range_make_resident(range, NULL);
+        }
+        while (space->retained)
+                retained_drop(&space->retained);
+        gpu_unregister(gpu);
+        space->gpu = NULL;
         return RM_STATUS_OK;
 }
 
@@ -175,6 +199,8 @@ static uint32_t ranges_move(struct machine *machine, const struct request *reque
 {
         struct gpu *gpu = gpu_by_uuid(machine, request->block.data + 16);
 
+        if (gpu && !space->gpu)
+                return STATUS_INVALID_DEVICE; /* no device is in the space */
         for (struct range *range = space->ranges; range; range = range->next)
                 if (range->kind == RANGE_MANAGED &&
                     is_inside(range->base, range->length, request->call.base, request->call.length) &&
@@ -245,6 +271,8 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         switch (request->call.kind) {
         case RM_UVM_REGISTER_GPU:
                 return register_gpu(machine, request, space);
+        case RM_UVM_UNREGISTER_GPU:
+                return unregister_gpu(machine, request, space);
         case RM_UVM_CREATE_EXTERNAL:
                 return range_new(space, RANGE_EXTERNAL, request->call.base, request->call.length, NULL);
         case RM_UVM_SEMAPHORE_POOL:
@@ -316,6 +344,19 @@ static int range_fd(struct range *range)
         return range->fd;
 }
 
+/* A range ends with an address space, which children may share (CLONE_VM): that of the eldest that has it. */
+static pid_t address_space_of(pid_t process)
+{
+        enum { KCMP_VM_ = 1 }; /* linux/kcmp.h */
+        pid_t parent = process_parent(process);
+
+        while (parent > 1 && syscall(SYS_kcmp, process, parent, KCMP_VM_, 0, 0) == 0) {
+                process = parent;
+                parent = process_parent(process);
+        }
+        return process;
+}
+
 int uvm_mmap(struct machine *machine, struct request *request)
 {
         const uint64_t *argument = request->header.argument;
@@ -338,7 +379,7 @@ int uvm_mmap(struct machine *machine, struct request *request)
         if (!range) {
                 if (range_new(space, RANGE_MANAGED, base, length, &range) != RM_STATUS_OK)
                         return -EINVAL;
-                range->mapper = request->sender.pid;
+                range->mapper = address_space_of(request->sender.pid);
                 range_make_resident(range, space->gpu);
         }
         fd = range_fd(range);

@@ -160,15 +160,15 @@ static void host_reader_release(struct worker *worker)
 }
 
 /* The tenant hides its descriptors as well as it can. (And /proc has all programs of this machine.) */
-static bool host_is_open(const struct file *file, bool has_tasks)
+static void host_find_open(struct sought *sought, size_t n, bool has_tasks)
 {
-        (void)file;
+        (void)sought;
+        (void)n;
         (void)has_tasks;
-        return false;
 }
 
 static const struct gate_host host = { host_read,       host_write,      host_fd_get,         host_fd_put,
-                                       host_is_awaited, host_is_awaited, host_reader_release, host_is_open };
+                                       host_is_awaited, host_is_awaited, host_reader_release, host_find_open };
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 
         if (conf_parse("x", (const char *)data, size, &file, NULL, &err) < 0)
                 return 0;
-        if (plan_read("x", file, &input, &err) < 0) {
+        if (plan_read("x", file, NULL, &input, &err) < 0) {
                 require(err.text[0] != '\0');
                 json_decref(file);
                 return 0;

@@ -32,6 +32,7 @@ static int input_open(const char *path, int flags)
 #define fopen input_fopen
 #define open input_open
 #include "gate/state/process.c"
+#include "gate/state/elsewhere.c"
 #include "gate/state/files.c"
 #include "gate/books/spaces.c"
 #undef fopen
@@ -69,6 +70,21 @@ static size_t count_ranges(void)
         return n;
 }
 
+/* A line that begins so, by another reading than the source's. */
+static bool has_line(const char *begin)
+{
+        const unsigned char *at = input, *end = input + input_size;
+        size_t n = strlen(begin);
+
+        while (at && (size_t)(end - at) >= n) {
+                if (!memcmp(at, begin, n))
+                        return true;
+                at = memchr(at, '\n', (size_t)(end - at));
+                at = at ? at + 1 : NULL;
+        }
+        return false;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -90,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 require((size_t)r >= (n < ARRAY_SIZE(ranges) ? n : ARRAY_SIZE(ranges)));
         require(process_of(1, &id) < 0 || id > 0);
         (void)status_of(1, "\nUid:");
-        (void)holds_unseen(1, "3");
+        (void)holds_unseen(1, "3", IS_SOCKET);
+        require(!input_size || holds_unseen(1, "3", IS_RING) || has_line("UserFiles:")); /* its lock is held */
         (void)snprintf(line, sizeof(line), "%.*s", (int)(input_size < 511 ? input_size : 511), (const char *)input);
         require(!files_have_range(&files, line)); /* it has no space */
         return 0;

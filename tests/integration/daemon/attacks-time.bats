@@ -110,3 +110,11 @@ keeps_its_share() {
 @test "contexts that live for a moment have their tenant's share together" {
         keeps_its_share time-born-off
 }
+
+@test "many contexts at once have their tenant's share together" {
+        keeps_its_share time-many-contexts
+}
+
+@test "processes that compute for a moment, many at once, have their tenant's share together" {
+        keeps_its_share time-many-processes
+}

@@ -47,6 +47,22 @@ is_served() {
         is_served
 }
 
+@test "calls of processes that are stopped in their midst take the quota and no more" {
+        stops caller-stopped
+        [ "$held" -ge $((QUOTA - 64)) ]
+}
+
+@test "calls from namespaces of pids, mounts and users take the quota and no more" {
+        stops caller-namespaces
+        [ "$held" -ge $((QUOTA - 64)) ]
+}
+
+@test "a program with a filter of its own has no listener, and takes the quota and no more" {
+        stops caller-own-filter
+        [[ $said == *'listener=0'* ]]
+        [ "$held" -ge $((QUOTA - 64)) ]
+}
+
 @test "bare system calls take the quota and no more" {
         keeps caller-raw
 }
@@ -110,6 +126,12 @@ few() {
 @test "a file system that answers nobody delays no call of the tenant, and its quota holds" {
         stops blocked-mount
         [ "$(value slowest_ms "$said")" -lt 3000 ]
+}
+
+# What would hang does so for 40 s: then the program lets go.
+@test "an epoll whose lock nobody gives back delays no call of the tenant, and its quota holds" {
+        stops blocked-poll
+        [ "$(value slowest_ms "$said")" -lt 30000 ]
 }
 
 @test "nor does one of another program on the machine" {

@@ -47,3 +47,12 @@ load ../attacks
 @test "managed memory of an ended parent stays charged while the driver keeps it" {
         stops managed-forked
 }
+
+@test "managed memory in a space that the gate has let go of is held to the quota" {
+        stops space-forgotten
+}
+
+@test "managed memory that a child maps for its parent by a number that changes is held to the quota" {
+        stops managed-swapped-by-child
+        books_are_empty
+}

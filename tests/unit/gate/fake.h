@@ -53,10 +53,13 @@ struct fake {
         bytes capacity; /* how much there is */
         bytes held, most_held;
         bytes granule; /* memory comes in multiples of this */
-        atomic_uint n_calls, n_timeslices, n_schedules;
-        atomic_int linger_ms; /* between a process's end and its clients' */
-        atomic_int delay_ms;  /* of an allocation of memory */
-        atomic_uint n_inside; /* allocations that wait */
+        atomic_uint n_calls, n_timeslices, n_schedules, n_shares;
+        atomic_uint n_debugs; /* reads and writes of a debugger, and their bytes */
+        _Atomic uint32_t debugged;
+        _Atomic uint32_t share; /* type and action of the last policy that came here */
+        atomic_int linger_ms;   /* between a process's end and its clients' */
+        atomic_int delay_ms;    /* of an allocation of memory */
+        atomic_uint n_inside;   /* allocations that wait */
 };
 
 static inline int fake_node_open(const char *name)
@@ -230,6 +233,17 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
         case 0xa06c0101: /* GPFIFO_SCHEDULE of a group, and of a channel */
         case 0xa06f0103:
                 fake->n_schedules++;
+                return RM_STATUS_OK;
+        case RM_DEBUG_READ: /* each byte is the lowest of its offset in pieces of 64 KiB */
+                fake->n_debugs++;
+                fake->debugged += rm_get32(params, size, 4);
+                for (uint32_t i = 0; i < rm_get32(params, size, 4); i++)
+                        ((uint8_t *)(uintptr_t)rm_get64(params, size, 16))[i] =
+                                (uint8_t)((rm_get64(params, size, 8) + i) >> 16);
+                return RM_STATUS_OK;
+        case RM_INHERITED_SHARE:
+                fake->n_shares++;
+                fake->share = rm_get32(params, size, 8);
                 return RM_STATUS_OK;
         case RM_SET_TIMESLICE:
                 fake->n_timeslices++;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "gate/policy/filter.h"
+#include "lease/capabilities.h"
 
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -25,6 +26,7 @@ struct rig {
         struct gate *gate;
         pid_t tenant;
         bytes may_hold; /* the driver, at any moment */
+        struct gate_desired (*desired)(void *context, unsigned int device);
 };
 
 /* The tenant's side. */
@@ -193,7 +195,8 @@ static void gate_begin(struct rig *rig, void (*tenant)(void))
 {
         struct gate_options options = { .lease = &rig->lease,
                                         .layout = layout_of(580, 159, 4),
-                                        .driver = fake_driver(rig->fake) };
+                                        .driver = fake_driver(rig->fake),
+                                        .desired = rig->desired };
         int go, listener = under_filter(rig, tenant, &rig->tenant, &go);
 
         assert_int_equal(gate_new(&options, listener, &rig->gate), 0);
@@ -638,6 +641,98 @@ static void memory_of_the_device_itself_is_waited_for(void **state)
         assert_int_equal(finish(rig, NULL), 0);
 }
 
+/* RIGHTS for TARGET: of a client, by the kind of policy. */
+static void let(const struct handles *h, uint32_t target, uint32_t rights, uint32_t type)
+{
+        uint8_t policy[12] = { 0 };
+
+        rm_put32(policy, 12, 0, target);
+        rm_put32(policy, 12, 4, rights);
+        rm_put32(policy, 12, 8, type);
+        NEED(control(h, h->client, RM_INHERITED_SHARE, policy, 12) == RM_STATUS_OK);
+}
+
+static void let_debug(void)
+{
+        enum { DUP = 1, DEBUG = 4, ALL = 1, CLIENT = 3 };
+        struct handles app = client_start(2), debugger = client_start(2);
+
+        let(&app, debugger.client, DUP, CLIENT);
+        let(&app, debugger.client, DUP | DEBUG, CLIENT);
+        let(&app, debugger.client, DEBUG, ALL);
+        let(&app, 0xc1d0ffff, DEBUG, CLIENT); /* nobody of this tenant's */
+        let(&app, 0, DEBUG, CLIENT);
+        let(&app, debugger.client, DEBUG, CLIENT);
+}
+
+/* The driver hears of one policy of six, and as an addition to what there is. */
+static void a_tenant_lets_its_own_debugger_and_nobody_else(void **state)
+{
+        struct rig *rig = *state;
+
+        gate_begin(rig, let_debug);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->fake->n_shares, 1);
+        assert_int_equal(rig->fake->share, 3 | 4 << 16);
+}
+
+enum { DEBUG_BYTES = 6 * MIB + 77 };
+
+static void read_by_debugger(void)
+{
+        struct handles h = client_start(2);
+        uint8_t params[24] = { 0 }, *to = malloc(DEBUG_BYTES);
+
+        NEED(to);
+        rm_put32(params, 24, 4, DEBUG_BYTES);
+        rm_put64(params, 24, 8, MIB);
+        rm_put64(params, 24, 16, (uintptr_t)to);
+        NEED(control(&h, h.client, RM_DEBUG_READ, params, 24) == RM_STATUS_OK);
+        NEED(rm_get32(params, 24, 4) == DEBUG_BYTES && rm_get64(params, 24, 8) == MIB);
+        for (uint32_t i = 0; i < DEBUG_BYTES; i++)
+                NEED(to[i] == (uint8_t)((MIB + i) >> 16));
+        free(to);
+}
+
+static void not_by_debugger(void)
+{
+        struct handles h = client_start(2);
+        uint8_t params[24] = { 0 };
+
+        NEED(control(&h, h.client, RM_DEBUG_READ, params, 24) == RM_STATUS_NOT_SUPPORTED);
+        NEED(control(&h, h.client, 0x83de0317, params, 8) == RM_STATUS_NOT_SUPPORTED);
+}
+
+/* libcudadebugger reads 6 MiB and 16 MiB at once. */
+static void a_debugger_reads_much_at_once(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->lease.capabilities |= CAPABILITY_PROFILE;
+        gate_begin(rig, read_by_debugger);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->fake->n_debugs, 7);
+        assert_int_equal(rig->fake->debugged, DEBUG_BYTES);
+}
+
+static struct gate_desired nothing_desired(void *context, unsigned int device)
+{
+        (void)context;
+        (void)device;
+        return (struct gate_desired){ 0 };
+}
+
+static void nobody_debugs_whose_time_is_steered(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->lease.capabilities |= CAPABILITY_PROFILE;
+        rig->desired = nothing_desired;
+        gate_begin(rig, not_by_debugger);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->fake->n_debugs, 0);
+}
+
 static void processes_share_one_quota(void **state)
 {
         gate_begin(*state, two_processes);
@@ -766,6 +861,9 @@ int main(void)
                 gate_test(threads_do_not_race_past_the_quota),
                 gate_test(a_tenant_killed_in_the_middle_of_a_call_leaves_nothing),
                 gate_test(a_storm_of_kills_leaves_the_whole_quota),
+                gate_test(a_tenant_lets_its_own_debugger_and_nobody_else),
+                gate_test(a_debugger_reads_much_at_once),
+                gate_test(nobody_debugs_whose_time_is_steered),
                 gate_test(processes_share_one_quota),
                 gate_test(what_has_ended_is_in_nobodys_way),
                 gate_test(what_the_driver_takes_down_late_is_waited_for),

@@ -80,7 +80,7 @@ static void each_request_has_its_action(void **state)
                 { RM_NODE_UVM, UVM_UNMAP_EXTERNAL, GATE_RELEASE },
                 { RM_NODE_UVM, UVM_CREATE_EXTERNAL, GATE_RANGE },
                 { RM_NODE_UVM, UVM_SEMAPHORE_POOL, GATE_POOL },
-                { RM_NODE_UVM, UVM_REGISTER_GPU, GATE_PERFORM },
+                { RM_NODE_UVM, UVM_REGISTER_GPU, GATE_JOIN },
                 { RM_NODE_UVM, UVM_MM_INITIALIZE, GATE_PERFORM },
                 { RM_NODE_UVM, 71, GATE_DENY }, /* faults pages of the caller: that would be us */
         };
@@ -273,16 +273,14 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
         static const uint32_t accepted[] = { 0xa06c0103, 0xa06c0104, 0xa06c0105, 0x2080220a, 0x2080220b,
                                              0x2080220c, 0x2080220d, 0x2080220f, 0x20802210 };
         static const uint32_t denied[] = {
-                0xa06c0107, 0xa06f0109, 0xa06c0110, 0xa06f0111, 0x2080110b, 0x0080170f, 0x20801115,
-                0x20800194, 0x00801705, 0x00801711, 0x00801712, 0x00801714, 0x00000283, 0xa06c0109,
-                0x2080110c, 0x20801116, 0x20801119, 0x20801110, 0x20801120, 0x20801121, 0x20801122,
-                0x2080110e, 0x20801102, 0x20801103, 0x20801104, 0x2080111a, 0x2080111c, 0x83de0317,
-                0x83de0318, 0xa06c0201, 0xa06c0202, 0xb06f010b, 0xb06f010c, 0x506f0105,
+                0xa06c0107, 0xa06f0109, 0xa06c0110, 0xa06f0111, 0x2080110b, 0x0080170f, 0x20801115, 0x20800194,
+                0x00801705, 0x00801711, 0x00801712, 0x00801714, 0x00000283, 0xa06c0109, 0x2080110c, 0x20801116,
+                0x20801119, 0x20801110, 0x20801120, 0x20801121, 0x20801122, 0x2080110e, 0x20801102, 0x20801103,
+                0x20801104, 0x2080111a, 0x2080111c, 0xa06c0201, 0xa06c0202, 0xb06f010b, 0xb06f010c, 0x506f0105,
         };
         static const uint32_t resets_and_observers[] = {
-                0x208001a9, 0x208001aa, 0x208001ac, 0x208001ad, 0x20800b02, 0x00000b02, 0x00000b03,
-                0x00000b04, 0x20801231, 0x20801238, 0x20801215, 0x20802096, 0x2080121c, 0x83de0315,
-                0x83de0316, 0x20801702, 0x20800407, 0x00000602, 0x0000013d, 0x2080016e,
+                0x208001a9, 0x208001aa, 0x208001ac, 0x208001ad, 0x20800b02, 0x00000b03, 0x20801231, 0x20801238,
+                0x20801215, 0x20802096, 0x2080121c, 0x20801702, 0x20800407, 0x00000602, 0x0000013d,
         };
         struct rm_layout l = h200();
 
@@ -297,6 +295,29 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
         }
         for (size_t i = 0; i < ARRAY_SIZE(resets_and_observers); i++)
                 assert_int_equal(control(&l, resets_and_observers[i]).action, GATE_DENY);
+}
+
+/* Lists that would show the neighbours are answered as empty: what asked them goes on. */
+static void what_shows_the_neighbours_is_empty(void **state)
+{
+        static const uint32_t empty[] = { 0x00000b04, 0x2080016d, 0x2080016e, 0x2080017b, 0x2080017c };
+        struct rm_layout l = h200();
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
+                assert_int_equal(control(&l, empty[i]).action, GATE_ACCEPT);
+                assert_int_equal(control(&l, empty[i]).status, RM_STATUS_OK);
+        }
+}
+
+static void a_debugger_needs_a_capability(void **state)
+{
+        static const uint32_t debugger[] = { 0x83de0315, 0x83de0316, 0x83de0317, 0x83de0318 };
+        struct rm_layout l = h200();
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(debugger); i++)
+                assert_int_equal(control(&l, debugger[i]).capability, CAPABILITY_PROFILE);
 }
 
 /* Not what somebody tries who has something in mind: libcuda and NVML ask at every start (tests/trace), and libcuda
@@ -686,6 +707,8 @@ int main(void)
                 cmocka_unit_test(what_has_no_rule_is_refused_in_the_drivers_words),
                 cmocka_unit_test(no_control_is_decided_by_a_part_of_its_number),
                 cmocka_unit_test(a_tenant_does_not_steer_its_time_or_anybodys),
+                cmocka_unit_test(what_shows_the_neighbours_is_empty),
+                cmocka_unit_test(a_debugger_needs_a_capability),
                 cmocka_unit_test(what_every_program_asks_is_refused_quietly),
                 cmocka_unit_test(what_shows_the_device_is_shown_in_part),
                 cmocka_unit_test(of_the_fabric_there_is_only_its_own_memory),

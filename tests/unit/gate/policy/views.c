@@ -142,6 +142,20 @@ static void the_heap_call_tells_the_quota(void **state)
         assert_int_equal(rm_get64(block, sizeof(block), 32), GIB);
 }
 
+static void protected_memory_is_at_most_the_quota(void **state)
+{
+        uint8_t params[24] = { 0 };
+        struct view view = { .size = 8 * GIB, .free = 5 * GIB };
+
+        (void)state;
+        rm_put64(params, sizeof(params), 8, GIB / KIB);
+        rm_put64(params, sizeof(params), 16, 139 * GIB / KIB);
+        view_protected(params, sizeof(params), &view);
+        assert_int_equal(rm_get64(params, sizeof(params), 8), GIB / KIB);
+        assert_int_equal(rm_get64(params, sizeof(params), 16), 8 * GIB / KIB);
+        view_protected(params, 12, &view); /* short: nothing beyond its end */
+}
+
 static void ids_of_other_devices_are_not_shown(void **state)
 {
         uint32_t ids[32];
@@ -391,6 +405,7 @@ int main(void)
                 cmocka_unit_test(a_list_is_corrected_to_its_end),
                 cmocka_unit_test(a_quota_beyond_32_bits_of_kib_is_cut_off),
                 cmocka_unit_test(the_heap_call_tells_the_quota),
+                cmocka_unit_test(protected_memory_is_at_most_the_quota),
                 cmocka_unit_test(ids_of_other_devices_are_not_shown),
                 cmocka_unit_test(a_lease_of_nothing_shows_nothing),
                 cmocka_unit_test(other_devices_are_not_shown_and_the_tenants_are_as_large_as_its_quota),

@@ -202,6 +202,7 @@ static uint32_t share(const struct rig *rig, uint32_t object, uint32_t type, uin
 
         rm_put32(block, sizeof(block), 0, rig->client);
         rm_put32(block, sizeof(block), 4, object);
+        rm_put32(block, sizeof(block), 12, 1); /* the right to dup */
         rm_put32(block, sizeof(block), 16, type | action << 16);
         assert_int_equal(rig_call(rig, rig->ctl, RM_NR_SHARE, block, sizeof(block)), 0);
         return rm_get32(block, sizeof(block), 20);
@@ -243,10 +244,37 @@ static void a_policy_of_the_client_is_inherited(void **state)
         struct rig *rig = *state;
         unsigned char policy[12] = { 0 };
 
-        rm_put32(policy, sizeof(policy), 8, 1);
+        rm_put32(policy, sizeof(policy), 4, 1); /* the right to dup, */
+        rm_put32(policy, sizeof(policy), 8, 1); /* for all */
         assert_int_equal(rig_control(rig, rig->client, 0xd04, policy, sizeof(policy)), RM_STATUS_OK);
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(dup_by_another_process(rig, MEMORY), RM_STATUS_OK);
+}
+
+static uint32_t debug(const struct rig *rig, int ctl, uint32_t client, uint32_t handle)
+{
+        unsigned char session[12] = { 0 };
+
+        rm_put32(session, sizeof(session), 4, rig->client);
+        return rig_alloc_in(rig, ctl, client, DEVICE, handle, 0x83de, session);
+}
+
+/* As on an H200: a debugger is another client, and has its right from the program's. */
+static void who_may_debug_is_told_by_the_program(void **state)
+{
+        struct rig *rig = *state;
+        unsigned char policy[12] = { 0 };
+        int mine = rig_open(rig, "nvidiactl");
+        uint32_t debugger = rig_client(rig, mine, 0);
+
+        assert_int_equal(debug(rig, rig->ctl, rig->client, 0x90), RM_STATUS_OK);
+        assert_int_equal(debug(rig, mine, debugger, 0x91), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        rm_put32(policy, sizeof(policy), 0, debugger);
+        rm_put32(policy, sizeof(policy), 4, 4);           /* the right to debug, */
+        rm_put32(policy, sizeof(policy), 8, 3 | 4 << 16); /* for this client, besides what there is */
+        assert_int_equal(rig_control(rig, rig->client, 0xd04, policy, sizeof(policy)), RM_STATUS_OK);
+        assert_int_equal(debug(rig, mine, debugger, 0x91), RM_STATUS_OK);
+        close(mine);
 }
 
 /* ---- request 0x27 ---------------------------------------------------------------------------- */
@@ -304,6 +332,7 @@ int main(void)
                 RIG_TEST(only_the_same_process_may_dup_by_default),
                 RIG_TEST(an_owner_can_widen_and_narrow_who_may_dup),
                 RIG_TEST(a_policy_of_the_client_is_inherited),
+                RIG_TEST(who_may_debug_is_told_by_the_program),
                 RIG_TEST(the_old_request_makes_host_memory_and_dummies),
         };
 
