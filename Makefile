@@ -14,6 +14,7 @@
 #   make lint         format, house rules, figures, shell, spelling
 #   make install      PREFIX=/usr/local     [DESTDIR=...]; make uninstall takes it away again
 #   make deb          Debian packages, in packages/; make tarball for other distributions
+#   make images       the container image, with podman, docker or buildah   [TAG=NAME:VERSION]
 
 SAN    ?=
 BUILD  ?= build$(if $(SAN),-$(subst $() ,,$(subst $(comma),-,$(SAN))))
@@ -21,7 +22,7 @@ PREFIX ?=
 OUT    ?= packages
 comma  := ,
 
-.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint docs install uninstall deb tarball clean
+.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint docs install uninstall deb tarball images clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -73,6 +74,9 @@ uninstall:
 deb:
 	@tools/deps --check package
 	@tools/package deb $(OUT)
+
+images: all
+	@deploy/images/build $(BUILD) $(TAG)
 
 tarball:
 	@tools/package tar $(OUT)

@@ -67,12 +67,13 @@ static int refuse_unknown(const char *name)
         return VERB_USAGE;
 }
 
-/* What a verb printed must have arrived: a full disk is an error of the verb. */
+/* What a verb printed must have arrived: a full disk is an error of the verb. One that found fault with something, and
+ * so ends with 1, has said nothing of a disk; where it has, it has flushed the text, and nothing is left to fail. */
 static int end(int code)
 {
-        int r = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
+        int r = fflush(stdout) != 0 ? errno : !code && ferror(stdout) ? EIO : 0;
 
-        if (code || !r) /* a verb that failed has said why */
+        if (!r || code > VERB_REFUSED)
                 return code;
         (void)fprintf(stderr, "sublet: standard output: %s\n", strerror(r));
         return VERB_REFUSED;

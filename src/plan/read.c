@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/when.h"
+#include "conf/file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,13 +14,28 @@
 /* The position in the file, for messages. */
 struct place {
         const char *file;
+        const struct conf_lines *lines; /* NULL: not known */
+        const json_t *at;               /* the service itself */
         const char *service;
         struct err *err;
 };
 
+/* "FILE:LINE", or "FILE" where nobody knows the line. */
+static const char *file_and_line(const char *file, size_t line, char *ret, size_t size)
+{
+        (void)snprintf(ret, size, line ? "%s:%zu" : "%s", file, line);
+        return ret;
+}
+
 static int place_refuse(const struct place *place, const char *key, const char *wanted)
 {
-        return err_say(place->err, -EINVAL, "%s: service '%s': %s: %s", place->file, place->service, key, wanted);
+        size_t line = conf_line_of_key(place->lines, place->at, key);
+        char where[512];
+
+        return err_say(
+                place->err, -EINVAL, "%s: service '%s': %s: %s",
+                file_and_line(place->file, line ? line : conf_line_of(place->lines, place->at), where, sizeof(where)),
+                place->service, key, wanted);
 }
 
 static int read_text(const struct place *place, const json_t *value, const char *key, char *ret, size_t size)
@@ -145,13 +161,13 @@ static int check_keys(const struct place *place, const json_t *service)
         return 0;
 }
 
-static int read_service(const char *file, size_t index, const json_t *service, struct plan_service *ret,
-                        struct err *err)
+static int read_service(const char *file, const struct conf_lines *lines, size_t index, const json_t *service,
+                        struct plan_service *ret, struct err *err)
 {
         static const char *const trusts[] = { "team", "tenant", "untrusted" };
         static const char *const bursts[] = { "steady", "bursty", "rare" };
         char number[32];
-        struct place place = { file, number, err };
+        struct place place = { file, lines, service, number, err };
         unsigned int trust = PLAN_TEAM, burst = PLAN_STEADY;
         int r;
 
@@ -260,27 +276,31 @@ static int read_gpus(const char *name, const json_t *gpus, struct plan_input *re
         return r < 0 ? err_while(err, "%s: gpus", name) : 0;
 }
 
-int plan_read(const char *name, const json_t *file, struct plan_input *ret, struct err *err)
+int plan_read(const char *name, const json_t *file, const struct conf_lines *lines, struct plan_input *ret,
+              struct err *err)
 {
         const json_t *services = json_object_get(file, "services");
         const char *key;
         json_t *value;
+        char where[512];
         int r;
 
         *ret = (struct plan_input){ 0 };
         json_object_foreach ((json_t *)(uintptr_t)file, key, value) {
                 if (strcmp(key, "services") != 0 && strcmp(key, "gpus") != 0)
-                        return err_say(err, -EINVAL, "%s: there is no key '%s': services and gpus", name, key);
+                        return err_say(err, -EINVAL, "%s: there is no key '%s': services and gpus",
+                                       file_and_line(name, conf_line_of(lines, key), where, sizeof(where)), key);
         }
         if (!json_is_array(services) || !json_array_size(services))
                 return err_say(err, -EINVAL, "%s: a list of services is needed", name);
         if (json_array_size(services) > PLAN_SERVICES_MAX)
                 return err_say(err, -EINVAL, "%s: more than %d services", name, PLAN_SERVICES_MAX);
         for (size_t i = 0; i < json_array_size(services); i++) {
-                r = read_service(name, i, json_array_get(services, i), &ret->services[i], err);
+                r = read_service(name, lines, i, json_array_get(services, i), &ret->services[i], err);
                 if (r < 0)
                         return r;
                 ret->n_services++;
         }
-        return read_gpus(name, json_object_get(file, "gpus"), ret, err);
+        return read_gpus(file_and_line(name, conf_line_of_key(lines, file, "gpus"), where, sizeof(where)),
+                         json_object_get(file, "gpus"), ret, err);
 }

@@ -18,8 +18,10 @@ struct plan_input {
         unsigned int n_servers;
 };
 
-/* name is for messages. 0; -EINVAL. */
-int plan_read(const char *name, const json_t *file, struct plan_input *ret, struct err *err);
+/* name and lines (NULL: not known) are for messages. 0; -EINVAL. */
+struct conf_lines;
+int plan_read(const char *name, const json_t *file, const struct conf_lines *lines, struct plan_input *ret,
+              struct err *err);
 
 /* "H200", "H200=2", "H200=8:nvlink" (all joined), "A100=4:nvlink=2" (in pairs): appended. 0; -EINVAL. */
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);

@@ -213,10 +213,14 @@ static int load(const struct options *options, struct ask *ask, struct err *err)
         _cleanup_(json_decrefp) json_t *file = NULL;
         const struct plan_input *gpus = options->gpus.n_devices ? &options->gpus : &input;
         bool is_live = options->wants_diff || options->wants_apply;
+        struct conf_lines lines = { 0 };
         int r;
 
-        if ((r = conf_read(options->file, &file, NULL, err)) < 0 ||
-            (r = plan_read(options->file, file, &input, err)) < 0)
+        r = conf_read(options->file, &file, &lines, err);
+        if (r == 0)
+                r = plan_read(options->file, file, &lines, &input, err);
+        conf_lines_done(&lines);
+        if (r < 0)
                 return r;
         plan.services = input.services;
         plan.n_services = input.n_services;

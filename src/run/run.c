@@ -118,24 +118,14 @@ static int check_sms(struct run *run, struct err *err)
         return 0;
 }
 
-/* 0; 1: help was printed; -EINVAL. */
 /* What other programs that run things have, and why it is not here. */
-static int refuse_detach(const struct flag *flag, const char *value, struct err *err)
-{
-        (void)flag;
-        (void)value;
-        return err_say(
-                err, -EINVAL,
-                "a tenant lasts as long as its command, so there is no --detach: 'systemd-run sublet run ...' for a "
-                "service, or '&' of the shell");
-}
-
 static int refuse_terminal(const struct flag *flag, const char *value, struct err *err)
 {
         (void)value;
         return err_say(err, -EINVAL, "the command has this terminal already: leave -%c out", flag->letter);
 }
 
+/* 0; 1: help was printed; -EINVAL. */
 static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 {
         const char *ipc = "private";
@@ -152,7 +142,9 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "latency: served at once within its share; batch: yields to others", NULL },
                 { "latency", 0, read_latency, &run->goal, "TIME",
                   "p99 of a step that arrives within the share: 10ms; refused if it cannot be kept", NULL },
-                { "detach", 'd', refuse_detach, run, NULL, NULL, NULL },
+                { "detach", 'd', flag_is, &run->is_detached, NULL,
+                  "come back when it has started, and print its name; what would go to the terminal goes to NAME.log",
+                  NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
                 { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },
                 { "job", 0, flag_text, &run->job, "NAME",
@@ -365,22 +357,29 @@ static int run_start_gate(struct run *run, int listener, struct err *err)
 static int run_supervised(struct run *run, const struct sock_fprog *filter, struct err *err)
 {
         _cleanup_(closep) int signals = run_watch_signals();
+        _cleanup_(closep) int executing = -1;
+        struct spawned spawned;
         nsec start = clock_now();
-        int listener, code, r;
+        int code, r;
 
         if (signals < 0)
                 return err_set(err, signals, "blocking signals");
-        r = spawn_tenant(run->argv, filter, 0, &run->child, &listener, &code, err);
+        r = run_detach_output(run, err);
+        if (r == 0)
+                r = spawn_tenant(run->argv, filter, 0, &spawned, &code, err);
         if (r == SPAWN_E_ENDED) {
                 run_print_books(run, code, clock_now() - start);
                 return code;
         }
         if (r < 0)
                 return r;
+        run->child = spawned.child;
+        executing = spawned.executing;
         descriptors_raise();                      /* the tenant is started, and has its own limit */
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the tenant, of the same user, must not trace or read us */
-        if ((r = run_record_start(run, err)) < 0 || (r = run_start_gate(run, listener, err)) < 0)
+        if ((r = run_record_start(run, err)) < 0 || (r = run_start_gate(run, spawned.listener, err)) < 0)
                 return r;
+        run_detach_started(run, executing);
         code = wait_for_command(run, signals);
         spawn_end_all();
         settle(run->gate, &run->lease);
@@ -397,7 +396,7 @@ int run_main(int argc, char **argv)
         struct sock_fprog filter = { 0 };
         struct err err = { 0 };
         bool has_daemon = false;
-        int r;
+        int code, r;
 
         r = run_parse(&run, argc, argv, &err);
         if (r == 1)
@@ -408,6 +407,10 @@ int run_main(int argc, char **argv)
                 r = run_record_open(&run, &err);
         if (r == 0)
                 r = run_prepare(&run, &filter, &has_daemon, &err);
+        if (r == 0)
+                r = run_detach(&run, &code, &err);
+        if (r == 1)
+                return code;
         if (r < 0) {
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return r == -ENOTCONN || r == -EROFS ? EXIT_FAILED : EXIT_USAGE;

@@ -32,6 +32,8 @@ struct run {
         int record;              /* its file, open; 0: none */
         struct record_writer *writer;
         bool is_quiet, is_json, is_verbose, ipc_host;
+        bool is_detached;       /* --detach */
+        int started;            /* then, in the process that goes on: where its start is told; 0: nowhere */
         bool is_report_lost;    /* it could not be written to report_path */
         uint64_t audit_ms;      /* 0: the gate's default */
         const char *own_memory; /* file of wire/own_file.h; NULL: the usual one */
@@ -77,6 +79,17 @@ int run_record_start(struct run *run, struct err *err);
 
 /* Whether who wrote the record came to its end; says so if not. True without one. */
 bool run_record_is_whole(const struct run *run);
+
+/*
+ * --detach; detach.c. run_detach, before anything is asked for: 1 in the process that was called, when the tenant has
+ * started (its name is printed) or will not, with the exit code in *ret_code; 0 in the one that goes on.
+ * run_detach_output, just before the command: no descriptor of it is a terminal after that. run_detach_started waits
+ * for the end of executing (struct spawned; -1: none); of a command that cannot be executed nothing is told. Without
+ * --detach they do nothing. 0; -errno, said.
+ */
+int run_detach(struct run *run, int *ret_code, struct err *err);
+int run_detach_output(const struct run *run, struct err *err);
+void run_detach_started(struct run *run, int executing);
 
 /* Whether a daemon is to run this tenant. -EINVAL; -ENOTCONN: an option needs one. */
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);

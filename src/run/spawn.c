@@ -52,7 +52,7 @@ void spawn_bound_capabilities(void)
         (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-_Noreturn void spawn_exec(char *const argv[])
+_Noreturn void spawn_exec(char *const argv[], int tell)
 {
         int error;
 
@@ -60,6 +60,8 @@ _Noreturn void spawn_exec(char *const argv[])
         error = errno;
         (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0],
                       error == ENOENT ? "command not found" : strerror(error));
+        if (tell >= 0)
+                (void)send(tell, "", 1, MSG_NOSIGNAL);
         _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
@@ -83,12 +85,11 @@ _Noreturn static void become_tenant(char *const argv[], const struct sock_fprog 
         if (message_send(socket, message_new("listener"), &listener, 1) != MESSAGE_OK)
                 _exit(EXIT_CANNOT);
         (void)close(listener);
-        (void)close(socket);
-        spawn_exec(argv);
+        spawn_exec(argv, socket); /* which closes the socket */
 }
 
-int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
-                 int *ret_listener, int *ret_code, struct err *err)
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, struct spawned *ret,
+                 int *ret_code, struct err *err)
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
@@ -119,8 +120,8 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
                 (void)waitpid(child, &status, 0);
                 return err_set(err, r < 0 ? r : -EPROTO, "supervising %s", argv[0]);
         }
-        *ret_child = child;
-        *ret_listener = message_take_fd(&message, 0);
+        *ret = (struct spawned){ child, message_take_fd(&message, 0), ours };
+        ours = -1;
         return 0;
 }
 

@@ -388,21 +388,29 @@ int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err
         _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         _cleanup_(closep) int signals = -1;
         nsec start = clock_now();
-        int listener, code, r;
+        _cleanup_(closep) int executing = -1;
+        struct spawned spawned;
+        int code, r;
 
         r = run_ask(&talk, err);
         if (r >= 0) {
                 signals = r = run_watch_signals();
                 if (r >= 0)
-                        r = spawn_tenant(run->argv, filter, SIGKILL, &run->child, &listener, &code, err);
+                        r = run_detach_output(run, err);
+                if (r >= 0)
+                        r = spawn_tenant(run->argv, filter, SIGKILL, &spawned, &code, err);
         }
         if (r == SPAWN_E_ENDED)
                 return code; /* the daemon withdraws the lease */
-        if (r >= 0)
-                r = hand_over(run, talk.socket, listener, err);
+        if (r >= 0) {
+                run->child = spawned.child;
+                executing = spawned.executing;
+                r = hand_over(run, talk.socket, spawned.listener, err);
+        }
         if (r < 0)
                 return r;
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        run_detach_started(run, executing);
         code = run_wait_for_command(&talk, signals);
         spawn_end_all();
         run_wait_for_report(&talk);

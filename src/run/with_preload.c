@@ -60,7 +60,7 @@ _Noreturn static void become_tenant(const struct run *run, int descriptor, int s
                               LEASE_DESCRIPTOR_FD, strerror(errno));
                 _exit(EXIT_CANNOT);
         }
-        spawn_exec(run->argv);
+        spawn_exec(run->argv, -1);
 }
 
 static void read_quota(const struct usage_segment_totals *books, unsigned int kind, struct quota *quota)
@@ -156,11 +156,12 @@ int run_preloaded(struct run *run, bool has_daemon, struct err *err)
         if (signals < 0)
                 return err_set(err, signals, "blocking signals");
         if ((r = lease_directory_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
-            (r = lease_obtain(&talk, has_daemon, err)) < 0 ||
+            (r = lease_obtain(&talk, has_daemon, err)) < 0 || (r = run_detach_output(run, err)) < 0 ||
             (r = preloaded_start(run, talk.descriptor, talk.segment, has_daemon && !is_never(run), err)) < 0)
                 return r;
         if (has_daemon)
                 (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        run_detach_started(run, -1);
         code = run_wait_for_command(&talk, signals);
         spawn_end_all();
         if (run_has_shim(&talk))

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -81,12 +82,13 @@ static int set_quota(const char *text, struct lease_device *device, unsigned int
         bytes size;
         int r = bytes_parse(text, device->total, &size);
 
+        /* bytes_parse has one error for nothing and for more than any device could have. */
+        if ((r == 0 && size > device->total) || (r == -ERANGE && strtod(text, NULL) >= 1))
+                return err_say(err, -ERANGE, "%s is more than device %u has (%s)", text, index,
+                               bytes_format(device->total, has));
         if (r < 0)
                 return err_say(err, r, "'%s': %s", text,
                                bytes_wrong(text, "not a size such as 8G, 512M or 25%", wrong));
-        if (size > device->total)
-                return err_say(err, -ERANGE, "%s is more than device %u has (%s)", text, index,
-                               bytes_format(device->total, has));
         device->quota.size = size;
         return 0;
 }

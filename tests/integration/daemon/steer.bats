@@ -136,6 +136,21 @@ refused_1() {
         run -0 on "$sublet" run -q --mem 8G -- true
 }
 
+@test "how a goal is kept is in ps, inspect, the metrics and the API, and a daemon that gives no turns says so" {
+        daemon_start
+        lodger one --mem 8G --share 50 --latency 10ms -- sleep 60
+        of one steps | jq -e '.late == 0 and .p99_us == null' # nothing was launched
+        "$sublet" ps | grep -q "P99"
+        "$sublet" ps | grep -q "of 10 ms"
+        "$sublet" inspect one | grep -q "steps  *none known yet"
+        curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics |
+                grep -q '^sublet_tenant_latency_goal_seconds{tenant="one".* 0[.]010*$'
+        daemon_end KILL
+        daemon_start --policy slices
+        wait_for eval '"$sublet" events | grep -q "GOAL_NOT_KEPT.*10000 us.*--policy turns"'
+        run -0 "$sublet" set one latency=none
+}
+
 @test "on several devices a size is for all of them but those that are named" {
         machine_end
         machine_start --memory 64G --gpus 3
@@ -385,6 +400,28 @@ refused_1() {
         run "$sublet" trace --dir /nonexistent -o "$machine/mine"
         refused_1 'no daemon answers'
         [ "$(cat "$machine/mine")" = mine ]
+}
+
+@test "run --detach comes back when the tenant has started; what would go to the terminal goes to a file" {
+        daemon_start
+        cd "$BATS_TEST_TMPDIR"
+        on script -qefc "$sublet run --detach --name back --mem 1G -- sh -c 'echo it runs; sleep 60'" /dev/null < /dev/null > said 3>&-
+        [ "$(tr -d '\r' < said)" = $'sublet: back: its output goes to back.log\nback' ]
+        [ "$("$sublet" ps -q)" = back ]
+        wait_for grep -q '^it runs$' back.log
+        "$sublet" end back
+        wait_for grep -q '^sublet: back: device 0: quota 1 GiB' back.log
+
+        on "$sublet" run -d --name other --mem 1G -- sh -c 'echo said' > out 2> err 3>&-
+        wait_for grep -q '^said$' out
+        grep -q '^other$' out
+        [ ! -e other.log ]
+
+        run -125 on "$sublet" run -d --mem 999G -- true # as without: what is refused is said here, and nothing is left
+        [[ $output == "sublet: "*"is more than device 0 has"* && ${#lines[@]} -eq 1 ]]
+        run -127 on "$sublet" run -d --mem 1G -- /nonexistent/program
+        [[ $output == "sublet: "*"/nonexistent/program"* ]]
+        [ -z "$("$sublet" ps -q)" ]
 }
 
 @test "run --wait waits for room, says for what, and gives up when its time is over" {

@@ -58,10 +58,16 @@ golden() { # NAME EXIT-CODE
         printf 'services:\n- {name: a, memory: lots}\n' > a.yaml
         run "$sublet" plan a.yaml
         [ "$status" -eq 2 ]
-        [ "$output" = "sublet: a.yaml: service 'a': memory: a size such as 8G is needed: what a replica holds, its context included" ]
-        printf 'services:\n- {name: a, memory: 8G, requests: 3, time: 5ms, colour: red}\n' > a.yaml
+        [ "$output" = "sublet: a.yaml:2: service 'a': memory: a size such as 8G is needed: what a replica holds, its context included" ]
+        printf 'services:\n- name: a\n  memory: 8G\n  requests: 3\n  time: 5ms\n  colour: red\n' > a.yaml
         run "$sublet" plan a.yaml
-        [ "$output" = "sublet: a.yaml: service 'a': colour: there is no such key" ]
+        [ "$output" = "sublet: a.yaml:6: service 'a': colour: there is no such key" ]
+        printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n\nspares: 1\n' > a.yaml
+        run "$sublet" plan a.yaml
+        [ "$output" = "sublet: a.yaml:4: there is no key 'spares': services and gpus" ]
+        printf 'services:\n- {name: a, memory: 8G, load: 10%%}\ngpus: [Voodoo2]\n' > a.yaml
+        run "$sublet" plan a.yaml
+        [[ $output == "sublet: a.yaml:3: gpus: the model 'Voodoo2'"* ]]
         printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n' > a.yaml
         SUBLET_DIR=$BATS_TEST_TMPDIR run "$sublet" plan a.yaml
         [[ $output == "sublet: a.yaml names no devices ('gpus: [H200=2]', or --gpus H200=2): no daemon answers"* ]]
