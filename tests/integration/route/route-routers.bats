@@ -198,8 +198,8 @@ blocks_are_equal() { # REPLICA
                 through 1 "$(chat "$prompt, and more" 1)" -o /dev/null -f
                 [ "$(told 1 "$i")" = "${where%% *} cache true" ]
         done
-        [ "$(about 1 a cached_blocks)" -gt 20 ]
-        [ "$(about 1 b cached_blocks)" -gt 20 ]
+        # where six sessions go is the policy's affair: all to one of two that are idle, now and then
+        [ $(($(about 1 a cached_blocks) + $(about 1 b cached_blocks))) -gt 40 ]
 }
 
 @test "a replica that one router put out is out at the other, and back as soon as it answers there" {
