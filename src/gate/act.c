@@ -242,7 +242,8 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_LET_GO] = serve_let_go,
         [GATE_MAP] = serve_map,
         [GATE_GROW] = serve_map_dma,
-        [GATE_UNWRAP] = NULL,
+        [GATE_MOVE] = serve_move,
+        [GATE_UNWRAP] = NULL, /* these three: another action by now */
         [GATE_LOOKUP] = NULL,
         [GATE_QUIET] = NULL,
 };

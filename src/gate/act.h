@@ -19,6 +19,7 @@ int serve_export(struct request *request);   /* exports.c */
 int serve_import(struct request *request);   /* exports.c */
 int serve_space(struct request *request);    /* uvm.c */
 int serve_join(struct request *request);     /* uvm.c */
+int serve_move(struct request *request);     /* uvm.c */
 int serve_hold(struct request *request);     /* uvm.c */
 int serve_release(struct request *request);  /* uvm.c */
 int serve_range(struct request *request);    /* uvm.c */

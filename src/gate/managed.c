@@ -8,8 +8,8 @@
  * was checked could change before it happens: another thread may put another descriptor under the
  * number. A charge does not depend on that: it lasts until UVM has nothing there in any of the tenant's spaces
  * (sweep.c). What was let through uncharged, a pool or a file that is not UVM's, must not have become a managed range:
- * UVM is asked when the thread makes its next call, 2 ms later, and every second while it is on its way, and a
- * tenant that has such a range is ended (mapping_check).
+ * UVM is asked when the thread makes its next call, 2 ms later, before anything is moved to a device, and every second
+ * while it is on its way, and a tenant that has such a range is ended (mapping_check).
  *
  * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
  * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
@@ -96,12 +96,13 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
 static struct mapping_call call_of(const struct request *request, const struct mapping *mapping, uint64_t space,
                                    bool is_charged)
 {
-        return (struct mapping_call){ request->thread, request->process->id, mapping->offset, mapping->length, space,
-                                      is_charged };
+        return (struct mapping_call){
+                request->thread, request->process->id, mapping->offset, mapping->length, space, is_charged, 0
+        };
 }
 
 /* It must turn out to be what it was let through for. */
-static int go_on_and_check(struct gate *gate, const struct mapping_call *call)
+static int go_on_and_check(struct gate *gate, struct mapping_call *call)
 {
         if (mappings_begin(&gate->mappings, call) < 0)
                 return -ENOMEM;
@@ -128,7 +129,7 @@ static int64_t map_charged(struct request *request, const struct mapping *mappin
                 return -ENOMEM; /* before the charge, which it keeps until the mapping is made */
         if (charge_all(request, mapping, space) == 0)
                 return GATE_GO_ON;
-        (void)mappings_end(&gate->mappings, call.thread, &call);
+        mappings_end(&gate->mappings, &call);
         return -EPERM;
 }
 
@@ -136,7 +137,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
 {
         struct gate *gate = request->gate;
         uint64_t space = files_find(&gate->files, request->fd);
-        const struct mapping_call call = call_of(request, mapping, space, false);
+        struct mapping_call call = call_of(request, mapping, space, false);
         char size[BYTES_TEXT];
         bool is_pool;
 
@@ -186,7 +187,7 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
         if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW && files_count(&gate->files)) {
-                const struct mapping_call call = call_of(&request, &mapping, 0, false);
+                struct mapping_call call = call_of(&request, &mapping, 0, false);
 
                 return go_on_and_check(gate, &call);
         }

@@ -166,8 +166,10 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         if (notification->data.nr == SYS_ioctl && (int)notification->data.args[0] == -1 &&
             (uint32_t)notification->data.args[1] == GATE_PROBE)
                 return (int64_t)(gate->options.tenancy & INT64_MAX);
-        if (mappings_end(&gate->mappings, (pid_t)notification->pid, &made))
+        if (mappings_of(&gate->mappings, (pid_t)notification->pid, &made)) {
                 mapping_check(gate, &made);
+                mappings_end(&gate->mappings, &made);
+        }
         r = process_get(&gate->processes, (pid_t)notification->pid, &caller, &process);
         if (r < 0 && !is_calling(worker))
                 return -EINTR;

@@ -139,8 +139,10 @@ static bool sweep_managed(struct gate *gate)
         uint32_t owner = 0;
         bool is_left = false, has_owner = has_managed(gate);
 
-        while (mappings_take_gone(&gate->mappings, &call)) /* whose mapping is made by now, or never */
+        while (mappings_gone(&gate->mappings, &call)) { /* whose mapping is made by now, or never */
                 mapping_check(gate, &call);
+                mappings_end(&gate->mappings, &call);
+        }
         if (has_owner)
                 spaces_clean(gate);
         while (has_owner) {
@@ -243,8 +245,9 @@ void mappings_check(struct gate *gate)
 {
         struct mapping_call call;
 
-        for (size_t i = 0; mappings_at(&gate->mappings, i, &call); i++)
-                mapping_check(gate, &call);
+        for (size_t i = gate->mappings.n; i-- > 0;)
+                if (mappings_at(&gate->mappings, i, &call))
+                        mapping_check(gate, &call);
 }
 
 /* ---- open files ---------------------------------------------------------------------------------------- */

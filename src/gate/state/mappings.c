@@ -43,7 +43,7 @@ static bool has_room(struct mappings *mappings)
         return true;
 }
 
-int mappings_begin(struct mappings *mappings, const struct mapping_call *call)
+int mappings_begin(struct mappings *mappings, struct mapping_call *call)
 {
         LOCKED(&mappings->lock);
         struct mapping_call *slot = call_of(mappings, call->thread);
@@ -52,13 +52,14 @@ int mappings_begin(struct mappings *mappings, const struct mapping_call *call)
                 return -ENOMEM;
         if (!slot)
                 slot = &mappings->items[mappings->n++];
+        call->serial = ++mappings->serial;
         *slot = *call;
         return 0;
 }
 
-bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret)
+bool mappings_of(struct mappings *mappings, pid_t thread, struct mapping_call *ret)
 {
-        struct mapping_call *call;
+        const struct mapping_call *call;
 
         if (!mappings->n)
                 return false;
@@ -68,8 +69,16 @@ bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *
         if (!call)
                 return false;
         *ret = *call;
-        *call = mappings->items[--mappings->n];
         return true;
+}
+
+void mappings_end(struct mappings *mappings, const struct mapping_call *call)
+{
+        LOCKED(&mappings->lock);
+        struct mapping_call *ours = call_of(mappings, call->thread);
+
+        if (ours && ours->serial == call->serial)
+                *ours = mappings->items[--mappings->n];
 }
 
 static bool is_gone(const struct mapping_call *call)
@@ -80,7 +89,7 @@ static bool is_gone(const struct mapping_call *call)
         return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-bool mappings_take_gone(struct mappings *mappings, struct mapping_call *ret)
+bool mappings_gone(struct mappings *mappings, struct mapping_call *ret)
 {
         LOCKED(&mappings->lock);
 
@@ -88,7 +97,6 @@ bool mappings_take_gone(struct mappings *mappings, struct mapping_call *ret)
                 if (!is_gone(&mappings->items[i]))
                         continue;
                 *ret = mappings->items[i];
-                mappings->items[i] = mappings->items[--mappings->n];
                 return true;
         }
         return false;

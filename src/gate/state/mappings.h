@@ -23,6 +23,7 @@ struct mapping_call {
         uint64_t base, length;
         uint64_t space;  /* where a pool is; 0: no pool */
         bool is_charged; /* as managed memory; else the ledger expects no managed range from it */
+        uint64_t serial; /* mappings_begin sets it */
 };
 
 struct mappings {
@@ -30,22 +31,28 @@ struct mappings {
         struct mapping_call *items;
         size_t n_room;
         _Atomic size_t n;
+        uint64_t serial;
 };
 
 void mappings_init(struct mappings *mappings);
 void mappings_done(struct mappings *mappings);
 
-/* The thread is about to map; what it had on its way is replaced. -ENOMEM. */
-int mappings_begin(struct mappings *mappings, const struct mapping_call *call);
+/* The thread is about to map; what it had on its way is replaced. Sets the serial. -ENOMEM. */
+int mappings_begin(struct mappings *mappings, struct mapping_call *call);
 
-/* The thread makes another call, so its mapping is made or refused. True: it had one, *ret is it. Cheap if nobody
- * has. */
-bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
+/* What the thread has on its way: *ret. If it makes another call, that mapping is made or refused. Cheap if nobody has
+ * one. */
+bool mappings_of(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
 
-/* Forgets a call whose thread is gone, and yields it. False: there is none. */
-bool mappings_take_gone(struct mappings *mappings, struct mapping_call *ret);
+/* A call whose thread is gone. False: there is none. */
+bool mappings_gone(struct mappings *mappings, struct mapping_call *ret);
 
-/* The i-th call on its way, in no order; false: there are not so many. */
+/* Forgets the call, once it has been checked: whoever asks meanwhile what is on its way must still find it. Not one
+ * that has begun since under the same thread's number. */
+void mappings_end(struct mappings *mappings, const struct mapping_call *call);
+
+/* The i-th call on its way; false: there are not so many. Whoever goes from the last to the first misses none that had
+ * begun. */
 bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret);
 
 /* Whether a charged mapping of the process at base is on its way. */

@@ -514,8 +514,10 @@ static void step_managed(void)
         if (how & 4) /* the number leads elsewhere by now, perhaps to another space */
                 file = uvm_file();
         model_mmap(&rig.model, model_inode(rig.files[file]), base, length);
-        if (mappings_end(&rig.gate->mappings, getpid(), &made))
+        if (mappings_of(&rig.gate->mappings, getpid(), &made)) {
                 mapping_check(rig.gate, &made);
+                mappings_end(&rig.gate->mappings, &made);
+        }
         check(was, was_host);
 }
 

@@ -81,6 +81,7 @@ static void each_request_has_its_action(void **state)
                 { RM_NODE_UVM, UVM_CREATE_EXTERNAL, GATE_RANGE },
                 { RM_NODE_UVM, UVM_SEMAPHORE_POOL, GATE_POOL },
                 { RM_NODE_UVM, UVM_REGISTER_GPU, GATE_JOIN },
+                { RM_NODE_UVM, 51, GATE_MOVE }, /* migrate */
                 { RM_NODE_UVM, UVM_MM_INITIALIZE, GATE_PERFORM },
                 { RM_NODE_UVM, 71, GATE_DENY }, /* faults pages of the caller: that would be us */
         };

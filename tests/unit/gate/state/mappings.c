@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "gate/state/mappings.h"
+
+#include <unistd.h>
+
+static struct mapping_call begun(struct mappings *mappings, pid_t thread, uint64_t base)
+{
+        struct mapping_call call = { .thread = thread, .process = getpid(), .base = base, .length = 4096 };
+
+        assert_int_equal(mappings_begin(mappings, &call), 0);
+        return call;
+}
+
+static void what_is_being_checked_is_on_its_way_still(void **state)
+{
+        struct mapping_call call, found;
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        call = begun(&mappings, getpid(), 0x1000);
+        assert_true(mappings_of(&mappings, getpid(), &found));
+        assert_true(mappings_at(&mappings, 0, &found));
+        mappings_end(&mappings, &call);
+        assert_false(mappings_of(&mappings, getpid(), &found));
+        assert_false(mappings_at(&mappings, 0, &found));
+        mappings_done(&mappings);
+}
+
+static void the_end_of_one_is_not_that_of_the_next_under_its_threads_number(void **state)
+{
+        struct mapping_call first, second, found;
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        first = begun(&mappings, getpid(), 0x1000);
+        second = begun(&mappings, getpid(), 0x1000);
+        mappings_end(&mappings, &first);
+        assert_true(mappings_of(&mappings, getpid(), &found));
+        mappings_end(&mappings, &second);
+        assert_false(mappings_of(&mappings, getpid(), &found));
+        mappings_done(&mappings);
+}
+
+static void a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked(void **state)
+{
+        struct mapping_call call, found;
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        (void)begun(&mappings, getpid(), 0x1000);
+        assert_false(mappings_gone(&mappings, &found));
+        call = begun(&mappings, getppid() ? getppid() : 1, 0x2000); /* no thread of this process */
+        assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
+        assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
+        mappings_end(&mappings, &call);
+        assert_false(mappings_gone(&mappings, &found));
+        mappings_done(&mappings);
+}
+
+/* The last takes the place of one that ends. */
+static void from_the_last_to_the_first_none_is_missed_when_another_ends(void **state)
+{
+        enum { N = 9 };
+
+        (void)state;
+        for (size_t ends = 0; ends < N; ends++) {
+                struct mapping_call calls[N], found;
+                struct mappings mappings;
+                uint64_t seen = 0;
+
+                mappings_init(&mappings);
+                for (size_t i = 0; i < N; i++)
+                        calls[i] = begun(&mappings, (pid_t)i + 1, i);
+                for (size_t i = N; i-- > 0;) {
+                        if (mappings_at(&mappings, i, &found))
+                                seen |= 1u << found.base;
+                        if (i == N / 2)
+                                mappings_end(&mappings, &calls[ends]);
+                }
+                assert_int_equal(seen | 1u << ends, (1u << N) - 1);
+                mappings_done(&mappings);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(what_is_being_checked_is_on_its_way_still),
+                cmocka_unit_test(the_end_of_one_is_not_that_of_the_next_under_its_threads_number),
+                cmocka_unit_test(a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked),
+                cmocka_unit_test(from_the_last_to_the_first_none_is_missed_when_another_ends),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
