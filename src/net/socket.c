@@ -133,7 +133,7 @@ int socket_where_parse(const char *where, char ret_host[static SOCKET_HOST], uns
 
         if (!colon || !colon[1] || (where[0] == '[' && (colon == where || colon[-1] != ']')))
                 return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 127.0.0.1:9180", where);
-        if (number_parse(colon + 1, &port) < 0 || port > PORT_MAX)
+        if (colon[1 + strspn(colon + 1, "0123456789")] || number_parse(colon + 1, &port) < 0 || port > PORT_MAX)
                 return err_say(err, -EINVAL, "--listen %s: a port is a number from 0 (any) to %d", where, PORT_MAX);
         (void)snprintf(ret_host, SOCKET_HOST, "%.*s", (int)(colon - host) - (where[0] == '['), host);
         *ret_port = (unsigned int)port;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet run --detach`: all goes on in a process of its own session, and who called waits only until the tenant has
- * started. What would go to the terminal goes to a file beside it, as with nohup.
+ * started. What would go to the terminal goes to a file beside it, as with nohup; and what would go to a pipe, for who
+ * reads the name from it waits until the last writer has closed it.
  */
 #include "run/run.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,9 +30,16 @@ static void output_path(const struct run *run, char ret[PATH_SIZE])
                         *c = '_';
 }
 
-static bool has_terminal(void)
+static bool ends_with_us(int fd)
 {
-        return isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
+        struct stat st;
+
+        return isatty(fd) || (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode));
+}
+
+static bool wants_file(void)
+{
+        return ends_with_us(STDOUT_FILENO) || ends_with_us(STDERR_FILENO);
 }
 
 /* The exit code of who called. */
@@ -43,14 +52,14 @@ static int wait_for_start(const struct run *run, int socket, pid_t child)
         output_path(run, path);
         if (n > 0) {
                 name[n] = '\0';
-                if (has_terminal() && !run->is_quiet)
+                if (wants_file() && !run->is_quiet)
                         (void)fprintf(stderr, "sublet: %s: its output goes to %s\n", name, path);
                 (void)fprintf(stdout, "%s\n", name);
                 return 0;
         }
         if (TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) < 0 || !WIFEXITED(status))
                 return EXIT_FAILED;
-        if (WEXITSTATUS(status) != EXIT_USAGE && has_terminal() && access(path, F_OK) == 0)
+        if (WEXITSTATUS(status) != EXIT_USAGE && wants_file() && access(path, F_OK) == 0)
                 (void)fprintf(stderr, "sublet: %s: it has not started: see %s\n", run->tenant, path);
         return WEXITSTATUS(status);
 }
@@ -92,14 +101,14 @@ int run_detach_output(const struct run *run, struct err *err)
                 if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
                         return err_set(err, -errno, "/dev/null");
         }
-        if (!has_terminal())
+        if (!wants_file())
                 return 0;
         output_path(run, path);
         to = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (to < 0)
                 return err_set(err, -errno, "%s, for the output", path);
         for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-                if (isatty(fd) && dup2(to, fd) < 0)
+                if (ends_with_us(fd) && dup2(to, fd) < 0)
                         return err_set(err, -errno, "%s, for the output", path);
         return 0;
 }

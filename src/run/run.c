@@ -118,6 +118,14 @@ static int check_sms(struct run *run, struct err *err)
         return 0;
 }
 
+/* Before anything of the machine is looked at: bad use is bad use wherever it is. */
+static int check_words(struct run *run, struct err *err)
+{
+        int r = grant_check(&run->grant, err);
+
+        return r < 0 ? r : check_sms(run, err);
+}
+
 /* What other programs that run things have, and why it is not here. */
 static int refuse_terminal(const struct flag *flag, const char *value, struct err *err)
 {
@@ -185,7 +193,7 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
         run->ipc_host = !strcmp(ipc, "host");
         run->argv = argv + command;
         run_fill_in(run, run->argv[0]);
-        return check_sms(run, err);
+        return check_words(run, err);
 }
 
 void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent)

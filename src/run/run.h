@@ -83,7 +83,7 @@ bool run_record_is_whole(const struct run *run);
 /*
  * --detach; detach.c. run_detach, before anything is asked for: 1 in the process that was called, when the tenant has
  * started (its name is printed) or will not, with the exit code in *ret_code; 0 in the one that goes on.
- * run_detach_output, just before the command: no descriptor of it is a terminal after that. run_detach_started waits
+ * run_detach_output, just before the command: it writes to no terminal and no pipe then. run_detach_started waits
  * for the end of executing (struct spawned; -1: none); of a command that cannot be executed nothing is told. Without
  * --detach they do nothing. 0; -errno, said.
  */

@@ -60,7 +60,7 @@ static int lease_parse(struct lease_verb *verb, int argc, char **argv, struct er
                 return err_say(err, -EINVAL, "name one directory ('sublet lease --help')");
         verb->dir = argv[operand];
         run_fill_in(run, verb->dir);
-        return 0;
+        return grant_check(&run->grant, err);
 }
 
 static int mounts_print_json(const char *dir, const struct lease *lease)

@@ -87,7 +87,7 @@ static int set_quota(const char *text, struct lease_device *device, unsigned int
                 return err_say(err, -ERANGE, "%s is more than device %u has (%s)", text, index,
                                bytes_format(device->total, has));
         if (r < 0)
-                return err_say(err, r, "'%s': %s", text,
+                return err_say(err, -EINVAL, "'%s': %s", text,
                                bytes_wrong(text, "not a size such as 8G, 512M or 25%", wrong));
         device->quota.size = size;
         return 0;
@@ -152,7 +152,7 @@ static int set_host(const char *host, struct lease *lease, struct err *err)
         }
         r = bytes_parse(host, whole, &size);
         if (r < 0)
-                return err_say(err, r, "--host-mem %s: %s", host,
+                return err_say(err, -EINVAL, "--host-mem %s: %s", host,
                                bytes_wrong(host, "not a size such as 8G, 512M or 25%", wrong));
         lease->host.size = size;
         return 0;
@@ -179,6 +179,40 @@ static int set_capabilities(const char *list, struct lease *lease, struct err *e
         return err_say(err, -EINVAL,
                        "--capabilities %s: '%.*s' is none of compute, utility, video, graphics, profile and all", list,
                        (int)strcspn(wrong, ","), wrong);
+}
+
+/* Too much is for those to say who know how much there is. */
+static int check_size(const char *text, const char *whole, const char *option, struct err *err)
+{
+        char wrong[BYTES_WRONG];
+        bytes size;
+        int r = bytes_parse(text, INT64_MAX, &size);
+
+        if (r == -ERANGE && strchr(text, '%') && strtod(text, NULL) > 100)
+                return err_say(err, -EINVAL, "--%s %s: '%s': at most 100%%", option, whole, text);
+        if (r == 0 || (r == -ERANGE && strtod(text, NULL) >= 1))
+                return 0;
+        return err_say(err, -EINVAL, "--%s %s: '%s': %s", option, whole, text,
+                       bytes_wrong(text, "not a size such as 8G, 512M or 25%", wrong));
+}
+
+int grant_check(const struct grant *grant, struct err *err)
+{
+        _cleanup_(freep) char *copy = grant->memory ? strdup(grant->memory) : NULL;
+        struct lease nothing = { 0 };
+        char *rest = copy, *item;
+        int r = grant->host ? check_size(grant->host, grant->host, "host-mem", err) : 0;
+
+        if (grant->memory && !copy)
+                return err_set(err, -ENOMEM, "--mem");
+        while (r == 0 && (item = strsep(&rest, ","))) {
+                const char *size = strchr(item, '=');
+
+                r = check_size(size ? size + 1 : item, grant->memory, "mem", err);
+        }
+        if (r == 0 && (r = set_managed(grant->managed, &nothing, err)) == 0)
+                r = set_capabilities(grant->capabilities, &nothing, err);
+        return r;
 }
 
 int grant_apply(const struct grant *grant, struct lease *lease, struct err *err)

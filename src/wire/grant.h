@@ -14,5 +14,8 @@ struct grant {
         const char *capabilities; /* a list as lease/capabilities.h reads it, or NULL: the default */
 };
 
+/* What is wrong whatever machine it is for: the form of a size, an unknown word. 0; -EINVAL. */
+int grant_check(const struct grant *grant, struct err *err);
+
 /* Completes a lease whose devices are filled in. 0; -EINVAL; -ERANGE (more than the device has). */
 int grant_apply(const struct grant *grant, struct lease *lease, struct err *err);

@@ -288,7 +288,7 @@ END
         done
         run -0 "$sublet" daemon --help
         [[ $output == *"--overcommit"* ]]
-        for order in nonsense :99999 :-1 127.0.0.1:http; do
+        for order in nonsense :99999 :-1 :0x50 127.0.0.1:http; do
                 run on "$sublet" daemon --dir "$machine/x" --listen "$order"
                 [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"--listen $order: "* ]]
         done

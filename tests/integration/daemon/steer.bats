@@ -417,10 +417,17 @@ refused_1() {
         grep -q '^other$' out
         [ ! -e other.log ]
 
+        # Who reads the name from a pipe does not wait for the command, which would hold it open.
+        name=$(on timeout 20 "$sublet" run -d --name piped --mem 1G -- sh -c 'echo from a pipe; sleep 60' 3>&-)
+        [ "$name" = piped ]
+        wait_for grep -q '^from a pipe$' piped.log
+        "$sublet" end piped
+
         run -125 on "$sublet" run -d --mem 999G -- true # as without: what is refused is said here, and nothing is left
         [[ $output == "sublet: "*"is more than device 0 has"* && ${#lines[@]} -eq 1 ]]
         run -127 on "$sublet" run -d --mem 1G -- /nonexistent/program
-        [[ $output == "sublet: "*"/nonexistent/program"* ]]
+        [ "$output" = "sublet: program: it has not started: see program.log" ]
+        grep -q '^sublet: .*/nonexistent/program' program.log
         [ -z "$("$sublet" ps -q)" ]
 }
 

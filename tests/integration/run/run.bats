@@ -274,6 +274,16 @@ assert 0 < books["elapsed_seconds"] < 60, books
         run -0 on "$sublet" run --dir /nonexistent --no-daemon -- true
 }
 
+@test "bad use is said before a daemon is looked for" {
+        for bad in "--mem 8" "--mem 8X" "--mem 0" "--mem 200%" "--host-mem 8" "--managed maybe"; do
+                # shellcheck disable=SC2086  # words
+                run on "$sublet" run --dir /nonexistent $bad -- true
+                one_line_and_2 "${bad%% *}"
+        done
+        run on "$sublet" lease --mem 8 /nonexistent/lease
+        one_line_and_2 'did you mean 8G\?'
+}
+
 @test "a quota larger than the device is one line with the device's size, and exits with 2" {
         run on "$sublet" run --mem 200G -- true
         one_line_and_2 'device 0 has \(140 GiB\)'

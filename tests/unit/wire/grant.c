@@ -56,6 +56,35 @@ static void a_size_holds_for_every_device(void **state)
         assert_int_equal(lease.devices[1].quota.size, 8 * GIB);
 }
 
+static void a_bad_word_is_known_without_a_machine(void **state)
+{
+        static const struct {
+                struct grant grant;
+                const char *said; /* NULL: that it is bad only a machine can say */
+        } cases[] = {
+                { { .memory = "8" }, "did you mean 8G?" },
+                { { .memory = "8X" }, "--mem 8X: '8X'" },
+                { { .memory = "8G,1=4" }, "did you mean 4G?" },
+                { { .memory = "0" }, "'0'" },
+                { { .memory = "" }, "--mem" },
+                { { .memory = "200%" }, "'200%': at most 100%" },
+                { { .host = "8" }, "--host-mem 8" },
+                { { .managed = "maybe" }, "--managed=maybe" },
+                { { .capabilities = "compute,nvenc" }, "nvenc" },
+                { { 0 }, NULL },
+                { { .memory = "8G,7=900G,25%", .gpus = "9", .host = "999999999G" }, NULL },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct err err = { 0 };
+
+                assert_int_equal(grant_check(&cases[i].grant, &err), cases[i].said ? -EINVAL : 0);
+                if (cases[i].said)
+                        assert_non_null(strstr(err.text, cases[i].said));
+        }
+}
+
 static void a_percentage_is_of_the_device(void **state)
 {
         struct lease lease;
@@ -158,7 +187,7 @@ static void nonsense_is_refused_and_quoted(void **state)
                 { { .memory = "8X" }, -EINVAL, "'8X'" },
                 { { .memory = "8G," }, -EINVAL, "--mem 8G," },
                 { { .memory = "-1" }, -EINVAL, "'-1'" },
-                { { .memory = "0" }, -ERANGE, "'0'" },
+                { { .memory = "0" }, -EINVAL, "'0'" },
                 { { .memory = "2=8G" }, -EINVAL, "no device 2" },
                 { { .memory = "x=8G" }, -EINVAL, "'x'" },
                 { { .memory = "1=" }, -EINVAL, "--mem 1=" },
@@ -225,6 +254,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(without_options_the_whole_machine_is_granted),
                 cmocka_unit_test(a_size_holds_for_every_device),
+                cmocka_unit_test(a_bad_word_is_known_without_a_machine),
                 cmocka_unit_test(a_percentage_is_of_the_device),
                 cmocka_unit_test(a_device_is_named_by_its_uuid_or_its_pci_address),
                 cmocka_unit_test(a_device_may_have_a_size_of_its_own),
