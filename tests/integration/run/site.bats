@@ -59,6 +59,42 @@ END
         [ "${#lines[@]}" -eq 1 ]
 }
 
+# compared PAGE: its tables' figures that are not in the raw output that their row names, and cells that say nothing
+compared() {
+        /usr/bin/python3 - "$1" "$BATS_TEST_DIRNAME/../../../bench/results" << 'END'
+import os, re, sys
+page, results = sys.argv[1:]
+rows = [[c.strip() for c in line.strip('|\n').split('|')] for line in open(page) if line.startswith('|')]
+rows = [r for r in rows if r[-1] not in ('raw', '---')]
+files, n = [], 0
+for row in rows:
+    if row[-1] != 'the same':
+        files = [os.path.join(results, folder, name) for folder, names in
+                 (part.strip().split(': ') for part in row[-1].split(';')) for name in names.split(', ')]
+    raw = [set(re.findall(r'[0-9]+(?:\.[0-9]+)*', open(f).read())) for f in files]
+    for cell in row[1:-1]:
+        figures = re.findall(r'[0-9.]*[0-9]', cell)
+        if not figures and cell not in ('not measured', 'none'):
+            print(f'{row[0]}: "{cell}" is no figure')
+        for figure in figures:
+            n += 1
+            if not any(figure in words for words in raw):
+                print(f'{row[0]}: {figure} is in none of {files}')
+print(n, 'figures')
+END
+}
+
+@test "each figure of the comparison is in the raw output that its row names; what has none is not measured" {
+        page=$BATS_TEST_DIRNAME/../../../docs/comparison.md
+        run -0 compared "$page"
+        [[ $output =~ ^[4-9][0-9]" figures"$ ]]
+        for way in "the driver's default" MPS MIG "a preload limiter"; do grep -q "^| what .*| $way |" "$page"; done
+        sed 's/ 4281.1 / 4281.2 /; s/ 14.21 / /' "$page" > altered.md
+        run -0 compared altered.md
+        [ "${#lines[@]}" -eq 3 ]
+        [[ $output == *'4281.2 is in none of'* && $output == *'"" is no figure'* ]]
+}
+
 @test "pictures are what top and plan print on a simulated machine" {
         build=${SUBLET_BUILD:-$BATS_TEST_DIRNAME/../../../build}
         "$BATS_TEST_DIRNAME/../../../tools/pictures" --no-page "$build" "$BATS_TEST_TMPDIR/pictures" 3>&-
