@@ -90,3 +90,16 @@ row() { jq -r --arg n "$1" --arg f "$2" '.measured[] | select(.name == $n)[$f]' 
         run -2 env BASE=/none "$gate" "$plain"
         [[ $output == 'bench/gate: no /none/src/sublet'* ]]
 }
+
+@test "what the scheduling threads cost on a server: bench/server has a row for each, with a thread for each device" {
+        local server=$BATS_TEST_DIRNAME/../../../bench/server
+        run -0 --separate-stderr env -u SUBLET_DIR "$server" --gpus 1,3 --tenants 2 --seconds 1 --json "$plain"
+        echo "$output"
+        [ "$(jq -s 'map([.devices, .tenants, .threads]) == [[1, 2, 1], [3, 6, 3]]' <<< "$output")" = true ]
+        [ "$(jq -s 'map(.us_per_s > 0 and .us_per_s < 1000000 and .us_per_s_device <= .us_per_s) | all' <<< "$output")" = true ]
+        for bad in "--gpus 0" "--gpus two" "--tenants 65" "--seconds" /none; do
+                # shellcheck disable=SC2086  # words
+                run -2 "$server" $bad
+                [ "${#lines[@]}" -eq 1 ]
+        done
+}
