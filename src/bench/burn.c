@@ -84,7 +84,17 @@ static int run_load(struct burn *burn, const char *kind, struct load_result *ret
                                      ret, err);
         if (!strcmp(kind, "alloc"))
                 return load_alloc(load, burn->size * MIB, burn->from, burn->until, ret, err);
-        return err_say(err, -EINVAL, "'%s' is no load ('sublet burn --help')", kind);
+        return err_say(err, -EINVAL, "'%s' is no load", kind);
+}
+
+static bool is_kind(const char *text)
+{
+        static const char *const kinds[] = { "deep", "sync", "periodic", "alloc", "grab", "checkpoint", "calibrate" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (!strcmp(text, kinds[i]))
+                        return true;
+        return false;
 }
 
 static json_t *calibrate(struct burn *burn, struct err *err)
@@ -171,6 +181,11 @@ int burn_main(int argc, char **argv)
                 return code;
         if (operand + 1 < argc)
                 return flags_surplus("burn", argv[operand + 1]);
+        if (operand < argc && !is_kind(argv[operand])) {
+                (void)fprintf(stderr, "sublet: '%s' is no load: deep, sync, periodic, alloc, grab or calibrate\n",
+                              argv[operand]);
+                return VERB_USAGE;
+        }
         said = burn_it(&burn, operand < argc ? argv[operand] : "deep", &err);
         if (!said)
                 return flags_failed(&err);

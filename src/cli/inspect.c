@@ -18,7 +18,8 @@
 #include <string.h>
 
 static const char usage[] = "usage: sublet inspect [OPTION...] TENANT\n"
-                            "Says everything about one tenant: its lease, what it holds, how it is enforced.\n"
+                            "Says everything about one tenant: its lease, who asked for it and changed it, what it "
+                            "holds, how it is enforced.\n"
                             "\n"
                             "\f";
 
@@ -49,7 +50,29 @@ static void print_labels(const json_t *labels)
         line("labels", text);
 }
 
-static void print_who(const json_t *tenant)
+/* To whom the daemon has granted the lease, and who has changed it last. */
+static void print_grant(const json_t *tenant, const json_t *changed)
+{
+        const json_t *container = json_object_get(tenant, "container");
+        char text[512], when[WHEN_TEXT];
+
+        if (*field_text(container, "pod"))
+                (void)snprintf(text, sizeof(text), "to container %s of pod %s/%s", field_text(container, "container"),
+                               field_text(container, "namespace"), field_text(container, "name"));
+        else if (*field_text(container, "id"))
+                (void)snprintf(text, sizeof(text), "to container %s", field_text(container, "id"));
+        else
+                (void)snprintf(text, sizeof(text), "at the request of user %llu",
+                               (unsigned long long)field_number(tenant, "uid"));
+        line("granted", text);
+        if (!changed)
+                return;
+        (void)snprintf(text, sizeof(text), "%s: %s", moment_format(field_moment(changed, "time"), when),
+                       field_text(changed, "detail"));
+        line("changed", text);
+}
+
+static void print_who(const json_t *tenant, const json_t *changed)
 {
         const struct passwd *user = getpwuid((uid_t)field_number(tenant, "uid"));
         const json_t *container = json_object_get(tenant, "container");
@@ -64,6 +87,7 @@ static void print_who(const json_t *tenant)
         line("command", field_text(tenant, "command"));
         line("since", moment_format(field_moment(tenant, "since"), since));
         line("state", field_text(tenant, "state"));
+        print_grant(tenant, changed);
         line("plane", field_text(tenant, "plane"));
         line("", field_text(tenant, "attach_error"));
         line("mode", field_text(tenant, "mode"));
@@ -175,11 +199,33 @@ static const json_t *tenant_find(const json_t *tenants, const char *name)
         return NULL;
 }
 
+/* The tenant's events; no answer is none. */
+static json_t *events_of(struct ask *ask, const char *name)
+{
+        struct err err = { 0 };
+        char path[ASK_PATH] = "/v1/events";
+        json_t *events = NULL;
+
+        return ask_query(path, "tenant", name) == 0 && ask_get(ask, path, &events, &err) == 0 ? events : NULL;
+}
+
+/* The latest change of the lease. NULL: it is as it was granted. Others may have had the name before. */
+static const json_t *change_find(const json_t *events, nsec since)
+{
+        const json_t *event, *found = NULL;
+        size_t i;
+
+        json_array_foreach (events, i, event)
+                if (!strcmp(field_text(event, "name"), "TENANT_CHANGED") && field_moment(event, "time") >= since)
+                        found = event;
+        return found;
+}
+
 static int inspect(const char *dir, const char *name, bool is_json, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
         const json_t *tenant, *device;
-        json_t *tenants;
+        json_t *tenants, *events;
         size_t i;
         int r = ask_new(dir, &ask, err);
 
@@ -196,7 +242,9 @@ static int inspect(const char *dir, const char *name, bool is_json, struct err *
                 (void)json_dumpf(tenant, stdout, JSON_INDENT(1));
                 (void)putchar('\n');
         } else {
-                print_who(tenant);
+                events = events_of(ask, name);
+                print_who(tenant, change_find(events, field_moment(tenant, "since")));
+                json_decref(events);
                 json_array_foreach (field_array(tenant, "devices"), i, device)
                         print_device(tenant, device);
         }

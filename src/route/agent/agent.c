@@ -128,7 +128,7 @@ static int find_module(struct agent *agent, struct err *err)
 static int make_dir(const char *path, mode_t mode, struct err *err)
 {
         if (mkdir(path, mode) < 0 && errno != EEXIST)
-                return err_set(err, -errno, "making %s", path);
+                return err_set(err, -errno, "making %s (--dir DIR names another folder)", path);
         return 0;
 }
 

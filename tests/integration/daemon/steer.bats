@@ -48,7 +48,7 @@ refused_1() {
                 "set a share=0" "set a share=12.55" "set a cap=-3" "set a mem=0" "set a mem=8X" "set a mem=1=" "set a mem=x=8G" \
                 "set a class=fast" "set a latency=0" "set a latency=1us" "set a latency=11s" "set a latency=soon" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage --by colour" "usage a b" \
                 "usage --since 2026-02-31" "events --since 1.2.3" "events a b" "trace --for 61s" "trace --for 10ms" \
-                "trace --for long" "trace x" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
+                "trace --for long" "trace x" "burn nope" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
                 # shellcheck disable=SC2086
                 run "$sublet" $order
                 echo "$order"
@@ -336,6 +336,11 @@ refused_1() {
         lines_have '^processes +[0-9]+, under the shim [0-9]+$'
         lines_have 'memory .* of 2 GiB, '
         lines_have 'share +30%, cap none'
+        lines_have "^granted +at the request of user $(id -u)\$"
+        run ! grep -q '^changed' <<< "$output"
+        "$sublet" set web-1 share=20
+        run -0 "$sublet" inspect web-1
+        lines_have "^changed +20[0-9: -]+: share 20%, .*by user $(id -u)\$"
         [ "$("$sublet" inspect --json web-1 | jq -r .tenant)" = web-1 ]
         run "$sublet" inspect ghost
         refused_1 "there is no tenant 'ghost'"
