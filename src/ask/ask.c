@@ -112,13 +112,11 @@ static int ask_call(struct ask *ask, struct http_request *request, struct http_a
 }
 
 /* ret NULL: an answer without a body will do. */
-static int ask_json(struct ask *ask, const char *method, const char *path, const json_t *body, json_t **ret,
-                    struct err *err)
+static int ask_json_within(struct ask *ask, const char *method, const char *path, const json_t *body, nsec limit,
+                           json_t **ret, struct err *err)
 {
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-        struct http_request request = {
-                .method = method, .path = path, .body = text, .limit = ASK_SECONDS * NSEC_PER_SEC
-        };
+        struct http_request request = { .method = method, .path = path, .body = text, .limit = limit };
         struct http_answer answer;
         int r;
 
@@ -131,6 +129,12 @@ static int ask_json(struct ask *ask, const char *method, const char *path, const
         return r;
 }
 
+static int ask_json(struct ask *ask, const char *method, const char *path, const json_t *body, json_t **ret,
+                    struct err *err)
+{
+        return ask_json_within(ask, method, path, body, ASK_SECONDS * NSEC_PER_SEC, ret, err);
+}
+
 int ask_get(struct ask *ask, const char *path, json_t **ret, struct err *err)
 {
         return ask_json(ask, "GET", path, NULL, ret, err);
@@ -139,6 +143,11 @@ int ask_get(struct ask *ask, const char *path, json_t **ret, struct err *err)
 int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err)
 {
         return ask_json(ask, "PATCH", path, body, ret, err);
+}
+
+int ask_patch_within(struct ask *ask, const char *path, const json_t *body, nsec limit, json_t **ret, struct err *err)
+{
+        return ask_json_within(ask, "PATCH", path, body, limit, ret, err);
 }
 
 int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err)

@@ -36,6 +36,8 @@ void ask_freep(struct ask **ask);
  */
 int ask_get(struct ask *ask, const char *path, json_t **ret, struct err *err);
 int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
+/* A change that takes its time: the answer is waited for as long as `limit`. */
+int ask_patch_within(struct ask *ask, const char *path, const json_t *body, nsec limit, json_t **ret, struct err *err);
 int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
 int ask_delete(struct ask *ask, const char *path, struct err *err);
 

@@ -6,6 +6,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,4 +87,32 @@ bool process_line(FILE *list, char *line, size_t size)
                         line[n++] = (char)c;
         line[n] = '\0';
         return true;
+}
+
+int process_spawn_self(char *const *argv, int output, int errors, pid_t *ret)
+{
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
+        sigset_t none, all;
+        int r;
+
+        (void)sigemptyset(&none);
+        (void)sigfillset(&all);
+        (void)posix_spawnattr_init(&attributes);
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setsigdefault(&attributes, &all);
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        (void)posix_spawn_file_actions_init(&actions);
+        r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        if (r == 0)
+                r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+        if (r == 0)
+                r = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+        if (r == 0)
+                r = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+        if (r == 0)
+                r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        (void)posix_spawnattr_destroy(&attributes);
+        return -r;
 }

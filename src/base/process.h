@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc says of a process. */
+/* What /proc says of a process, and this program as another one. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,3 +18,6 @@ bool process_beside(const char *relative, char *ret, size_t size);
 /* The next line of a list of /proc. Whoever made the process chooses how long it is: what has no room is left out, and
  * is never taken for a line of its own. False: there is none. */
 bool process_line(FILE *list, char *line, size_t size);
+
+/* Starts this program again, with default signals, no input and no other descriptors. 0; -errno. */
+int process_spawn_self(char *const *argv, int output, int errors, pid_t *ret);

@@ -1,34 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sublet end` ends tenants, as docker kill ends containers. */
+/* `sublet end` ends tenants, as docker kill ends containers; `sublet suspend` moves what they hold from the device to
+ * host memory, `sublet resume` brings it back. */
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "ask/ask.h"
+#include "ask/field.h"
 #include "base/flags.h"
 
 #include <stdio.h>
 
-static const char usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
-                            "Ends tenants: their processes are killed, and what they hold is freed.\n"
-                            "\n"
-                            "\f";
+#define PATIENCE (15 * 60 * NSEC_PER_SEC) /* the daemon gives up before */
 
-static int tenant_end(struct ask *ask, const char *tenant, struct err *err)
+static const char end_usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
+                                "Ends tenants: their processes are killed, and what they hold is freed.\n"
+                                "\n"
+                                "\f";
+
+static const char suspend_usage[] =
+        "usage: sublet suspend [--dir DIR] TENANT...\n"
+        "Moves what tenants hold from the GPU to host memory, with the driver's own checkpoint. Their programs\n"
+        "notice nothing, but that CUDA calls wait until 'sublet resume'.\n"
+        "\n"
+        "\f"
+        "\n"
+        "Each GiB takes a good part of a second, and so does the way back. What cannot be suspended is refused and\n"
+        "runs on. A tenant that is suspended already is left as it is. The exit code is 0; 1 if one was refused; 2\n"
+        "for bad use.\n";
+
+static const char resume_usage[] =
+        "usage: sublet resume [--dir DIR] TENANT...\n"
+        "Brings back to the GPU what suspended tenants held, at the same addresses, and lets them go on.\n"
+        "\n"
+        "\f"
+        "\n"
+        "A tenant that is not suspended is left as it is. The exit code is 0; 1 if one could not be resumed, which\n"
+        "then stays suspended; 2 for bad use.\n";
+
+static int tenant_end(struct ask *ask, const char *path, const char *tenant, struct err *err)
 {
-        char path[ASK_PATH];
-        int r;
+        int r = ask_delete(ask, path, err);
 
-        r = ask_path(path, "/v1/tenants/", tenant);
-        if (r < 0)
-                return err_say(err, r, "%s: no tenant has such a long name", tenant);
-        r = ask_delete(ask, path, err);
         if (r == 0)
                 (void)printf("%s\n", tenant);
         return r;
 }
 
-int end_main(int argc, char **argv)
+static int tenant_move(struct ask *ask, const char *path, const char *tenant, bool suspends, struct err *err)
+{
+        json_t *body = json_pack("{s:b}", "suspended", (int)suspends), *after = NULL;
+        int r = ask_patch_within(ask, path, body, PATIENCE, &after, err);
+
+        if (r == 0)
+                (void)printf("%s: %s\n", tenant, field_text(after, "state"));
+        json_decref(after);
+        json_decref(body);
+        return r;
+}
+
+static int tenant_suspend(struct ask *ask, const char *path, const char *tenant, struct err *err)
+{
+        return tenant_move(ask, path, tenant, true, err);
+}
+
+static int tenant_resume(struct ask *ask, const char *path, const char *tenant, struct err *err)
+{
+        return tenant_move(ask, path, tenant, false, err);
+}
+
+/* All that are named, also behind one that was refused. */
+static int each_tenant(int argc, char **argv, const char *usage,
+                       int (*act)(struct ask *ask, const char *path, const char *tenant, struct err *err))
 {
         const char *dir = NULL;
         const struct flag flags[] = {
@@ -37,6 +80,7 @@ int end_main(int argc, char **argv)
         };
         _cleanup_(ask_freep) struct ask *ask = NULL;
         struct err err = { 0 };
+        char path[ASK_PATH];
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
 
         if (operand < 0)
@@ -47,10 +91,30 @@ int end_main(int argc, char **argv)
         }
         if (ask_new(dir, &ask, &err) < 0)
                 return flags_failed(&err);
-        for (; operand < argc; operand++)
-                if (tenant_end(ask, argv[operand], &err) < 0)
+        for (code = VERB_DONE; operand < argc; operand++) {
+                int r = ask_path(path, "/v1/tenants/", argv[operand]);
+
+                if (r < 0)
+                        r = err_say(&err, r, "%s: no tenant has such a long name", argv[operand]);
+                else
+                        r = act(ask, path, argv[operand], &err);
+                if (r < 0)
                         code = flags_failed(&err);
-                else if (code != VERB_REFUSED)
-                        code = VERB_DONE;
+        }
         return code;
+}
+
+int end_main(int argc, char **argv)
+{
+        return each_tenant(argc, argv, end_usage, tenant_end);
+}
+
+int suspend_main(int argc, char **argv)
+{
+        return each_tenant(argc, argv, suspend_usage, tenant_suspend);
+}
+
+int resume_main(int argc, char **argv)
+{
+        return each_tenant(argc, argv, resume_usage, tenant_resume);
 }

@@ -7,7 +7,9 @@ int events_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int logs_main(int argc, char **argv);
 int ps_main(int argc, char **argv);
+int resume_main(int argc, char **argv);
 int set_main(int argc, char **argv);
+int suspend_main(int argc, char **argv);
 
 int top_main(int argc, char **argv);
 int trace_main(int argc, char **argv);

@@ -250,6 +250,7 @@ static void on_heartbeat(struct loop_timer *timer)
 
         daemon_heartbeat(daemon);
         shims_tick(daemon);
+        suspend_tick(daemon);
         preloads_tick(daemon);
         mps_tick(daemon);
         listeners_tick(daemon);

@@ -2,4 +2,5 @@
 /* The verbs of this room; see src/verbs.def. */
 #pragma once
 
+int checkpoint_main(int argc, char **argv);
 int daemon_main(int argc, char **argv);

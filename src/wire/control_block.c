@@ -49,6 +49,10 @@ static_assert(offsetof(struct control_block, processes) ==
                       offsetof(struct control_block, quiets) + 32 * LEASE_DEVICES_MAX,
               "layout of the control block");
 static_assert(sizeof(struct control_process) == 32 && sizeof(struct control_loan) == 16, "layout of the control block");
+static_assert(offsetof(struct control_block, suspension) == offsetof(struct control_block, processes) +
+                                                                    32 * CONTROL_BLOCK_PROCESSES +
+                                                                    16 * CONTROL_BLOCK_LOANS,
+              "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -62,7 +66,7 @@ enum {
 static const char magic[8] = "sublet\0\1";
 
 static const size_t sizes[] = { 0, offsetof(struct control_block, engines), offsetof(struct control_block, quiets),
-                                sizeof(struct control_block) };
+                                offsetof(struct control_block, suspension), sizeof(struct control_block) };
 static_assert(ARRAY_SIZE(sizes) == CONTROL_BLOCK_VERSION + 1, "a size for each version");
 
 /* 0: not a size of any version. */
@@ -149,6 +153,11 @@ void control_block_unmap(struct control_block *control)
 {
         if (control)
                 (void)munmap(control, size_of(control->version));
+}
+
+struct control_suspension *control_block_suspension(struct control_block *control)
+{
+        return control && control->version >= 4 ? &control->suspension : NULL;
 }
 
 struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine)

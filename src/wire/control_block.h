@@ -30,7 +30,7 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 3,     /* 1 ends with the channels, 2 with the engines */
+        CONTROL_BLOCK_VERSION = 4,     /* 1 ends with the channels, 2 with the engines, 3 with the loans */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
         CONTROL_BLOCK_PROCESSES = 128,
         CONTROL_BLOCK_LOANS = 64,
@@ -106,6 +106,12 @@ struct control_loan {
         _Atomic bytes size;
 };
 
+/* D, for the daemon after it: whether the tenant is suspended. A process that is has no row above: all is closed. */
+struct control_suspension {
+        _Atomic uint32_t state, n; /* enum suspension_state; processes that were suspended, or are to be */
+        _Atomic int32_t processes[CONTROL_BLOCK_PROCESSES];
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -136,6 +142,7 @@ struct control_block {
         struct control_quiet quiets[LEASE_DEVICES_MAX];                 /* since version 3: control_block_quiet */
         struct control_process processes[CONTROL_BLOCK_PROCESSES];      /* since version 3 */
         struct control_loan loans[CONTROL_BLOCK_LOANS];                 /* since version 3 */
+        struct control_suspension suspension;                           /* since version 4 */
 };
 
 enum {
@@ -152,6 +159,9 @@ void control_block_unmap(struct control_block *control); /* NULL is fine */
 
 /* What it says of an engine; NULL: it is of version 1, and says nothing. */
 struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine);
+
+/* NULL: it is of an older version, which has no room for it. */
+struct control_suspension *control_block_suspension(struct control_block *control);
 
 /* What the checks of a device have seen. */
 struct control_quiet_seen {

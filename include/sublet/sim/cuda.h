@@ -640,6 +640,39 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec);
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device);
 
+/* ---- checkpoints of a process, by another ------------------------------------------------------ */
+
+typedef enum {
+        CU_PROCESS_STATE_RUNNING = 0,
+        CU_PROCESS_STATE_LOCKED = 1,
+        CU_PROCESS_STATE_CHECKPOINTED = 2,
+        CU_PROCESS_STATE_FAILED = 3,
+} CUprocessState;
+
+typedef struct {
+        unsigned int timeoutMs; /* 0: none */
+        unsigned int reserved0;
+        cuuint64_t reserved1[7];
+} CUcheckpointLockArgs;
+
+typedef struct {
+        cuuint64_t reserved[8];
+} CUcheckpointCheckpointArgs;
+
+typedef struct {
+        cuuint64_t reserved[8];
+} CUcheckpointRestoreArgs;
+
+typedef struct {
+        cuuint64_t reserved[8];
+} CUcheckpointUnlockArgs;
+
+CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *state);
+CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args);
+CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args);
+CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args);
+CUresult CUDAAPI cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -149,6 +149,8 @@ bool api_continue(struct daemon *daemon, struct api_response *response)
         switch (response->wait) {
         case API_WAIT_SET:
                 return set_is_over(daemon, response);
+        case API_WAIT_MOVED:
+                return api_suspend_is_over(daemon, response);
         case API_WAIT_TIME:
                 if (clock_now() < response->deadline)
                         return false;

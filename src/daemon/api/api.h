@@ -53,6 +53,7 @@ struct api_request {
 enum api_wait {
         API_WAIT_NOT,    /* the response is complete */
         API_WAIT_SET,    /* for the shim's answer to a change */
+        API_WAIT_MOVED,  /* until the tenant is suspended, or is not */
         API_WAIT_TIME,   /* for the end of a trace */
         API_WAIT_EVENTS, /* without end: lines of events, by api_follow */
 };
@@ -66,7 +67,8 @@ struct api_response {
 
         enum api_wait wait;
         nsec since, deadline;    /* clock_now */
-        uint64_t tenant, serial; /* API_WAIT_SET */
+        uint64_t tenant, serial; /* API_WAIT_SET; the tenant also _MOVED */
+        bool suspends;           /* API_WAIT_MOVED */
         uint64_t event_id;       /* API_WAIT_EVENTS: the latest seen */
         char only[64];           /* of this tenant only; "": of all */
         int64_t owner;           /* of this user only; -1: of all */
@@ -75,7 +77,7 @@ struct api_response {
 /* Fills *ret, which api_done frees. */
 void api_answer(struct daemon *daemon, const struct api_request *request, struct api_response *ret);
 
-/* For API_WAIT_SET and _TIME. True: the response is complete now, and wait is API_WAIT_NOT. */
+/* For API_WAIT_SET, _MOVED and _TIME. True: the response is complete now, and wait is API_WAIT_NOT. */
 bool api_continue(struct daemon *daemon, struct api_response *response);
 
 /* For API_WAIT_EVENTS: the next lines, as many as fit. Bytes written; 0: none now. */
@@ -111,6 +113,10 @@ json_t *api_loans(const struct daemon *daemon, const struct tenant *tenant, unsi
 void api_minute_put(const struct tenant *tenant, json_t *body);
 json_t *api_event_json(const struct event *event);
 void api_trace_end(struct daemon *daemon, struct api_response *response);
+/* api_suspend.c: a change that is "suspended". False: it is another one. */
+bool api_suspend(struct daemon *daemon, const struct api_request *request, struct tenant *tenant,
+                 struct api_response *ret);
+bool api_suspend_is_over(struct daemon *daemon, struct api_response *response);
 void api_change_end(struct daemon *daemon, struct api_response *response, struct tenant *tenant);
 
 /* The time of `since=` or another `name`; `otherwise` if it is not given. False: the error is in *ret. */

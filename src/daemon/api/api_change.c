@@ -238,7 +238,7 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
         struct message_lease lease;
         struct err err = { 0 };
 
-        if (!tenant)
+        if (!tenant || api_suspend(daemon, request, tenant, ret))
                 return;
         if (tenant->lease.enforcement == ENFORCEMENT_PRELOAD) {
                 api_error(ret, API_CONFLICT,

@@ -79,7 +79,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -95,7 +95,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.sms[0] ? tenant->lease.sms : NULL, "job", tenant->lease.job[0] ? tenant->lease.job : NULL,
                 "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0), "labels",
                 labels_new(tenant->lease.labels), "pid", api_pid(tenant), "latency_us",
-                tenant->lease.goal ? json_integer(tenant->lease.goal / NSEC_PER_USEC) : json_null());
+                tenant->lease.goal ? json_integer(tenant->lease.goal / NSEC_PER_USEC) : json_null(), "suspended",
+                (int)(tenant->suspension.state == SUSPENSION_SUSPENDED));
 }
 
 /* The entry of one device in an ended tenant's report. */

@@ -84,6 +84,11 @@ static double late(const struct sample *s)
         return s->row ? (double)s->row->waits.n_late : 0;
 }
 
+static double suspended(const struct sample *s)
+{
+        return s->tenant->suspension.state == SUSPENSION_SUSPENDED;
+}
+
 static const struct family {
         const char *name, *type, *help;
         double (*of)(const struct sample *sample);
@@ -99,6 +104,7 @@ static const struct family {
         { "sublet_tenant_promised_ratio", "gauge",
           "Part of GPU time that its share entitled it to in that second, as far as it wanted.", promised },
         { "sublet_tenant_waiting", "gauge", "1 while it has work and is not on the device.", waiting },
+        { "sublet_tenant_suspended", "gauge", "1 while what it held is in host memory.", suspended },
         { "sublet_tenant_latency_goal_seconds", "gauge", "The goal for the p99 of its steps; 0 is none.", goal },
         { "sublet_tenant_step_latency_seconds", "gauge",
           "Of a tenant with a goal: the p99 of its steps of the latest half to whole minute; 0 is not known.",

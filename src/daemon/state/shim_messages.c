@@ -106,6 +106,7 @@ static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message
         tenant->share = 0; /* so that it is written on the new control block */
         daemon_divide(daemon);
         daemon_schedule(daemon, tenant);
+        suspend_take(daemon, tenant);
         if (!is_back)
                 event_emit(daemon,
                            tenant->lease.enforcement == ENFORCEMENT_ATTACHED ? EVENT_TENANT_ATTACHED :

@@ -52,6 +52,7 @@ void shims_disconnect(struct tenant *tenant)
 
 static void tenant_leave(struct daemon *daemon, struct tenant *tenant)
 {
+        suspend_leave(tenant);
         shims_disconnect(tenant);
         daemon_unschedule(daemon, tenant);
         usage_count_last(daemon, tenant);
@@ -319,12 +320,15 @@ void shims_settle(struct daemon *daemon)
 void shims_reap(struct daemon *daemon)
 {
         pid_t process;
+        int status;
 
-        while ((process = waitpid(-1, NULL, WNOHANG)) > 0) {
+        while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
                 struct tenant *tenant = tenants_find_shim(&daemon->tenants, process);
 
-                if (!tenant)
+                if (!tenant) {
+                        suspend_reap(daemon, process, status);
                         continue;
+                }
                 (void)receive_rest(daemon, tenant);
                 if (tenant->is_end_received)
                         shims_finish(daemon, tenant);

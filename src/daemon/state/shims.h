@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between
- * daemon and shim, docs/messages.md (shim_messages.c). Thread: the loop; nothing waits.
+ * daemon and shim, docs/messages.md (shim_messages.c); helpers that suspend tenants (suspend.c). Thread: the loop;
+ * nothing waits.
  */
 #pragma once
 
@@ -44,3 +45,19 @@ void shims_send_event(struct tenant *tenant, const struct event *event);
 
 /* Acts on a message from the tenant's shim. 0; -EPROTO: the connection is of no use any more; -errno. */
 int shims_handle(struct daemon *daemon, struct tenant *tenant, struct message *message);
+
+/* ---- suspend.c: suspends tenants and brings them back */
+
+enum {
+        SUSPEND_SEC = 300, /* until a helper is killed */
+};
+
+/* Asks for one or the other; what has to be done is done later. 0; -EBUSY, -ENOTSUP: it is refused, untouched. */
+int suspend_ask(struct daemon *daemon, struct tenant *tenant, bool suspends, uid_t user, struct err *err);
+
+/* The tenant's shim has come to this daemon: goes on with what the one before had begun. */
+void suspend_take(struct daemon *daemon, struct tenant *tenant);
+
+void suspend_reap(struct daemon *daemon, pid_t process, int status); /* does nothing if it was no helper */
+void suspend_tick(struct daemon *daemon);                            /* kills helpers whose time is over */
+void suspend_leave(struct tenant *tenant);                           /* the tenant goes, or the daemon */

@@ -395,8 +395,10 @@ bool tenants_divide(struct tenants *tenants)
 const char *tenant_state_name(const struct tenant *tenant)
 {
         static const char *const names[] = { "starting", "starting", "running", "lost" };
+        static const char *const suspensions[] = { "running",  "suspending", "suspended",
+                                                   "resuming", "resuming",   "ending" };
 
-        return names[tenant->state];
+        return tenant->state == TENANT_RUNNING ? suspensions[tenant->suspension.state] : names[tenant->state];
 }
 
 bytes tenant_held(const struct tenant *tenant, unsigned int device)

@@ -14,6 +14,7 @@
 #include "preload/lease_descriptor.h"
 #include "lease/lease.h"
 #include "wire/control_block.h"
+#include "daemon/state/suspension.h"
 #include "base/loop.h"
 #include "wire/messages.h"
 
@@ -52,6 +53,18 @@ struct tenant_event_limit {
         uint64_t n_dropped; /* since then */
 };
 
+/* suspend.c's. */
+struct tenant_suspension {
+        enum suspension_state state; /* as the control block has it */
+        pid_t helper;                /* 0: none */
+        int output;                  /* of the helper */
+        bool is_waiting;             /* for a new list of processes, before the helper starts */
+        nsec since;                  /* clock_now when it began */
+        bytes held;                  /* on all devices, then */
+        uid_t user;                  /* who asked */
+        char text[240];              /* why the latest attempt failed; "": it did not */
+};
+
 struct tenant {
         struct tenant *next;
         struct message_lease lease; /* as it is now; share 0: an equal part */
@@ -78,6 +91,7 @@ struct tenant {
         uint64_t gang;                /* of the scheduler: it comes on with all that have the same; 0: alone */
         uint64_t set_asked, set_done; /* serials of "set" */
         char set_text[200];           /* the shim's answer to set_done; "": done */
+        struct tenant_suspension suspension;
         struct tenant_counted counted[LEASE_DEVICES_MAX];
         nsec counted_at;              /* clock_realtime; 0: never */
         struct tenant_minute *minute; /* owned; NULL: nothing yet */
@@ -144,7 +158,7 @@ uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant
 /* Sets the effective shares. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);
 
-const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "lost" */
+const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "suspended", "lost" ... */
 /* Where its programs find lease descriptor and usage segment. */
 enum lease_descriptor_source tenant_place(const struct tenant *tenant);
 bool tenant_has(const struct tenant *tenant, unsigned int device);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "kube/plugin/checkpoint.h"
 
 #include <dirent.h>
@@ -11,7 +12,6 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,32 +35,6 @@ enum {
 };
 
 /* ---- running `sublet lease` ---- */
-
-static int spawn(char *const *argv, int out, int errors, pid_t *ret)
-{
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none, all;
-        int r;
-
-        (void)sigemptyset(&none);
-        (void)sigfillset(&all);
-        (void)posix_spawnattr_init(&attributes);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        (void)posix_spawn_file_actions_init(&actions);
-        r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (r == 0)
-                r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        if (r == 0)
-                r = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-        if (r == 0)
-                r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
-        (void)posix_spawn_file_actions_destroy(&actions);
-        (void)posix_spawnattr_destroy(&attributes);
-        return -r;
-}
 
 /* The exit code; -ETIMEDOUT: it was killed because it took too long. */
 static int wait_for(pid_t child, nsec until)
@@ -92,7 +66,7 @@ static int run_lease(char *const *argv, nsec until, char answer[static ANSWER], 
                               errors = memfd_create("sublet-lease", MFD_CLOEXEC);
         const char *line = answer;
         pid_t child;
-        int r = out < 0 || errors < 0 ? -errno : spawn(argv, out, errors, &child);
+        int r = out < 0 || errors < 0 ? -errno : process_spawn_self(argv, out, errors, &child);
 
         if (r < 0)
                 return err_set(err, r, "starting 'sublet lease'");

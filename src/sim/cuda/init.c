@@ -6,6 +6,7 @@
  * returns CUDA_ERROR_NOT_INITIALIZED, as in the real library.
  */
 #include "rm/numbers.h"
+#include "sim/cuda/checkpoint/checkpoint.h"
 #include "sim/cuda/state.h"
 
 #include <stdio.h>
@@ -16,9 +17,34 @@ struct library library;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
+static pthread_cond_t unlocked = PTHREAD_COND_INITIALIZER;
+static bool is_locked; /* for a checkpoint: calls of the program wait */
+static _Thread_local bool is_insider;
+
+static void wait_while_locked(void)
+{
+        while (is_locked && !is_insider)
+                (void)pthread_cond_wait(&unlocked, &mutex);
+}
+
 int library_lock(void)
 {
-        return pthread_mutex_lock(&mutex);
+        int r = pthread_mutex_lock(&mutex);
+
+        wait_while_locked();
+        return r;
+}
+
+void library_be_insider(void)
+{
+        is_insider = true;
+}
+
+void library_set_locked(bool is)
+{
+        is_locked = is;
+        if (!is)
+                (void)pthread_cond_broadcast(&unlocked);
 }
 
 void library_unlock(int *locked)
@@ -30,6 +56,7 @@ void library_unlock(int *locked)
 void library_wait(pthread_cond_t *condition)
 {
         (void)pthread_cond_wait(condition, &mutex);
+        wait_while_locked();
 }
 
 static void before_fork(void)
@@ -45,6 +72,8 @@ static void after_fork(void)
 static void after_fork_child(void)
 {
         library.was_forked = library.is_ready;
+        is_locked = false;
+        checkpoint_forget();
         (void)pthread_mutex_unlock(&mutex);
 }
 
@@ -181,6 +210,7 @@ CUresult CUDAAPI cuInit(unsigned int flags)
                 return r;
         }
         library.is_ready = true;
+        checkpoint_serve();
         (void)pthread_atfork(before_fork, after_fork, after_fork_child);
         return CUDA_SUCCESS;
 }

@@ -30,6 +30,7 @@ enum {
 struct library {
         struct nv nv;
         bool is_ready, was_forked;
+        bool has_shared; /* memory with another process, at some time */
         struct device device[DEVICES_MAX];
         int n_devices;
         CUcontext contexts; /* all that are alive */
@@ -37,9 +38,13 @@ struct library {
 
 extern struct library library; /* under the lock */
 
-int library_lock(void); /* for the macro */
+int library_lock(void); /* waits while the process is locked for a checkpoint, but for an insider */
 void library_unlock(int *locked);
 void library_wait(pthread_cond_t *condition);
+
+/* The calling thread is the library's own: it finishes what was begun, and does checkpoints. */
+void library_be_insider(void);
+void library_set_locked(bool is_locked);
 
 #define LOCKED_LIBRARY __attribute__((cleanup(library_unlock), unused)) int locked_ = library_lock()
 

@@ -102,8 +102,10 @@ static void run_backlog_entry(CUstream stream, const struct op *op)
         }
 }
 
+/* run_host takes the lock again, too. */
 static void *backlog_worker(void *argument)
 {
+        library_be_insider();
         LOCKED_LIBRARY;
         CUstream stream = argument;
         CUcontext context = stream->context;

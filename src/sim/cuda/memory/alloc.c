@@ -12,19 +12,18 @@
 
 #include <string.h>
 
-/* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */
-static uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
+uint32_t p2p_register(const struct memory *memory)
 {
         uint8_t params[32] = { 0 };
 
         rm_put32(params, sizeof(params), 0, memory->handle);
-        rm_put64(params, sizeof(params), 8, base);
-        rm_put64(params, sizeof(params), 16, size);
+        rm_put64(params, sizeof(params), 8, memory->registered);
+        rm_put64(params, sizeof(params), 16, memory->size);
         return nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P), 0x503c0104, params,
                           sizeof(params));
 }
 
-static void p2p_unregister(const struct memory *memory)
+void p2p_unregister(const struct memory *memory)
 {
         uint8_t params[4] = { 0 };
 
@@ -49,7 +48,8 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
                 (void)memory_unref(memory);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        r = result_of(p2p_register(memory, base, memory->size));
+        memory->registered = base;
+        r = result_of(p2p_register(memory));
         if (r == CUDA_SUCCESS) {
                 r = mapping_new(memory, base, memory->size, 0, true, ret);
                 if (r == CUDA_SUCCESS) {

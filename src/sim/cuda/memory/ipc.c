@@ -41,6 +41,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at)
         if (!handle || !allocation || !mapping || allocation->kind != ALLOCATION_DEVICE)
                 return CUDA_ERROR_INVALID_VALUE;
         memory = mapping->memory;
+        library.has_shared = true;
         status = nv_share(&library.nv, memory->handle);
         if (status != RM_STATUS_OK)
                 return result_of(status);
@@ -74,6 +75,7 @@ static CUresult open_memory(struct device *device, const struct ticket *ticket, 
         uint32_t handle = nv_handle_take(nv), parent = start_handle(&device->start, NULL, OBJECT_DEVICE);
         uint32_t status = nv_dup(nv, parent, handle, ticket->client, ticket->object);
 
+        library.has_shared = true;
         if (status == RM_STATUS_OK)
                 return memory_adopt(device, handle, parent, ticket->memory_size, ret);
         nv_handle_give(nv, handle);

@@ -17,6 +17,7 @@ enum {
 };
 
 static struct spans mappings;
+static struct memory *memories; /* of memory_video */
 
 uint64_t round_up(uint64_t size, uint64_t to)
 {
@@ -72,6 +73,15 @@ static uint32_t fabric_over(struct memory *memory)
         return status;
 }
 
+static void fabric_end(struct memory *memory)
+{
+        if (!memory->fabric)
+                return;
+        (void)nv_free(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_SUBDEVICE), memory->fabric);
+        nv_handle_give(&library.nv, memory->fabric);
+        memory->fabric = 0;
+}
+
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret)
 {
         struct nv *nv = &library.nv;
@@ -88,6 +98,9 @@ CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struc
         }
         r = memory_adopt(device, handle, device_handle(device), wanted.size, ret);
         if (r == CUDA_SUCCESS) {
+                (*ret)->attr = attr;
+                (*ret)->next = memories;
+                memories = *ret;
                 r = result_of(fabric_over(*ret));
                 if (r != CUDA_SUCCESS)
                         *ret = memory_unref(*ret);
@@ -185,19 +198,47 @@ struct memory *memory_unref(struct memory *memory)
 {
         if (!memory || --memory->n_refs > 0)
                 return NULL;
+        LIST_REMOVE(&memories, memory);
         if (memory->kind == MEMORY_VIDEO && memory->bytes)
                 (void)munmap(memory->bytes, memory->size);
         if (memory->handle) {
                 (void)nv_free(&library.nv, memory->parent, memory->handle);
                 nv_handle_give(&library.nv, memory->handle);
         }
-        if (memory->fabric) {
-                (void)nv_free(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_SUBDEVICE),
-                              memory->fabric);
-                nv_handle_give(&library.nv, memory->fabric);
-        }
+        fabric_end(memory);
         free(memory);
         return NULL;
+}
+
+struct memory *memories_first(void)
+{
+        return memories;
+}
+
+void memory_leave(struct memory *memory)
+{
+        if (memory->bytes)
+                (void)munmap(memory->bytes, memory->size);
+        memory->bytes = NULL;
+        if (memory->registered)
+                p2p_unregister(memory);
+        (void)nv_free(&library.nv, memory->parent, memory->handle);
+        fabric_end(memory);
+}
+
+CUresult memory_return(struct memory *memory)
+{
+        struct nv_memory wanted = nv_video_memory(&library.nv, memory->size, memory->attr);
+        uint32_t status = nv_memory_alloc(&library.nv, memory->parent, memory->handle, &wanted);
+
+        if (status != RM_STATUS_OK)
+                return result_of(status);
+        status = fabric_over(memory);
+        if (status == RM_STATUS_OK && memory->registered)
+                status = p2p_register(memory);
+        if (status != RM_STATUS_OK)
+                memory_leave(memory);
+        return result_of(status);
 }
 
 uint8_t *memory_bytes(struct memory *memory)
@@ -220,7 +261,7 @@ uint8_t *memory_bytes(struct memory *memory)
 
 /* ---- mappings ------------------------------------------------------------------------------ */
 
-static CUresult mapping_map(struct mapping *mapping)
+CUresult mapping_return(struct mapping *mapping)
 {
         const struct memory *memory = mapping->memory;
         const struct nv *nv = &library.nv;
@@ -237,17 +278,22 @@ static CUresult mapping_map(struct mapping *mapping)
         return result_of(status);
 }
 
-static void mapping_unmap(struct mapping *mapping)
+void mapping_leave(struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
-        peers_unsee(mapping);
-        if (!mapping->memory->handle)
-                return; /* managed: ends with its munmap */
         if (mapping->is_own)
                 (void)nv_uvm_free(&library.nv, base, size);
         else
                 (void)nv_uvm_range_of(&library.nv, UVM_UNMAP_EXTERNAL, base, size, mapping->memory->device->start.uuid);
+}
+
+static void mapping_unmap(struct mapping *mapping)
+{
+        peers_unsee(mapping);
+        if (!mapping->memory->handle)
+                return; /* managed: ends with its munmap */
+        mapping_leave(mapping);
         nv_handle_give(&library.nv, mapping->handle);
 }
 
@@ -264,7 +310,7 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (memory->handle) {
                 mapping->handle = nv_handle_take(&library.nv);
-                r = mapping_map(mapping);
+                r = mapping_return(mapping);
         }
         if (r != CUDA_SUCCESS) {
                 nv_handle_give(&library.nv, mapping->handle);

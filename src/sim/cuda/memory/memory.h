@@ -32,6 +32,9 @@ struct memory {
         void *bytes;     /* our view; NULL: not yet */
         uint64_t linear; /* MEMORY_HOST: the driver's name for our mapping */
         unsigned int n_refs;
+        struct memory *next; /* of those that memory_video made */
+        uint32_t attr;       /* of those */
+        uint64_t registered; /* with GPUDirect, at this address; 0: not */
 };
 
 /* How the driver distinguishes kinds of video memory (docs/rm-abi.md 2.2); recorded. */
@@ -48,6 +51,12 @@ CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struc
 CUresult memory_of_pools(struct device *device, uint64_t base); /* of the stream-ordered allocator */
 struct memory *memory_unref(struct memory *memory);             /* NULL; the last one frees the object */
 uint8_t *memory_bytes(struct memory *memory);                   /* NULL: the simulator has ended */
+
+/* For a checkpoint: all that memory_video made; one leaves the device, and comes back under its handle. Its mappings
+ * leave before and come back after it. */
+struct memory *memories_first(void);
+void memory_leave(struct memory *memory);
+CUresult memory_return(struct memory *memory);
 
 /* ---- stretches of addresses ---------------------------------------------------------------- */
 
@@ -80,6 +89,8 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
                      struct mapping **ret);
 struct mapping *mapping_free(struct mapping *mapping); /* NULL */
 struct mapping *mapping_end(struct mapping *mapping);  /* NULL; releases its addresses, too */
+void mapping_leave(struct mapping *mapping);           /* the addresses stay its own */
+CUresult mapping_return(struct mapping *mapping);
 
 /* Video memory of its own, mapped where there is room. */
 CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, struct mapping **ret);
@@ -94,6 +105,10 @@ void peers_unsee(struct mapping *mapping);
 
 /* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped. */
 uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);
+
+/* alloc.c: GPUDirect, as libcuda does for what cuMemAlloc gives: at memory->registered, or not any more. */
+uint32_t p2p_register(const struct memory *memory);
+void p2p_unregister(const struct memory *memory);
 
 /* Are all of them mapped? */
 bool bytes_are_mapped(uint64_t address, uint64_t size);

@@ -45,6 +45,7 @@ static uint32_t export_objects(int fd, const struct device *device, uint32_t max
 {
         uint8_t params[EXPORT_SIZE] = { 0 };
 
+        library.has_shared = true;
         rm_put32(params, sizeof(params), 0, (uint32_t)fd);
         rm_put32(params, sizeof(params), 4, start_handle(&device->start, NULL, OBJECT_DEVICE));
         rm_put32(params, sizeof(params), 8, max & 0xffff);
@@ -60,6 +61,7 @@ static uint32_t import_objects(int fd, const struct device *device, const uint32
 {
         uint8_t params[IMPORT_SIZE] = { 0 };
 
+        library.has_shared = true;
         rm_put32(params, sizeof(params), 0, (uint32_t)fd);
         rm_put32(params, sizeof(params), 4, start_handle(&device->start, NULL, OBJECT_DEVICE));
         for (uint32_t i = 0; i < n; i++)

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Suspends tenants and brings them back: acts on what suspension.h decides. The work is a helper's, one process per
+ * way (daemon/checkpoint_helper.c); the loop starts it, reaps it, and kills it when its time is over. What the memory
+ * of a suspended tenant was charged returns through its gate, which performs the calls that free it.
+ *
+ * The state is in the control block, so the next daemon finds it. Nothing waits.
+ */
+#include "daemon/state/daemon.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/process.h"
+#include "gate/gate.h"
+#include "gpu/checkpoint.h"
+#include "daemon/state/events.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define LIST_AGE (1500 * NSEC_PER_MSEC)
+
+_Static_assert((int)CHECKPOINT_PROCESSES >= (int)CONTROL_BLOCK_PROCESSES,
+               "a helper takes all that the control block names");
+
+static bytes held(const struct tenant *tenant)
+{
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                if (tenant_has(tenant, i))
+                        sum += tenant_held(tenant, i);
+        return sum;
+}
+
+/* ---- the helper ------------------------------------------------------------------------------------- */
+
+enum {
+        NUMBER = 12,
+        FIXED_WORDS = 3,
+};
+
+static int helper_start(struct tenant *tenant, bool suspends)
+{
+        static char program[] = "sublet", verb[] = "checkpoint", out[] = "suspend", back[] = "resume";
+        const struct control_suspension *saved = control_block_suspension(tenant->control);
+        struct tenant_suspension *suspension = &tenant->suspension;
+        char *argv[FIXED_WORDS + CONTROL_BLOCK_PROCESSES + 1] = { program, verb, suspends ? out : back };
+        char numbers[CONTROL_BLOCK_PROCESSES][NUMBER];
+        int ends[2], r;
+
+        for (size_t i = 0; i < saved->n && i < CONTROL_BLOCK_PROCESSES; i++) {
+                (void)snprintf(numbers[i], NUMBER, "%d", (int)saved->processes[i]);
+                argv[FIXED_WORDS + i] = numbers[i];
+        }
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                return -errno;
+        r = process_spawn_self(argv, ends[1], STDERR_FILENO, &suspension->helper);
+        closep(&ends[1]);
+        if (r < 0) {
+                closep(&ends[0]);
+                suspension->helper = 0;
+                return r;
+        }
+        suspension->output = ends[0];
+        suspension->held = held(tenant);
+        return 0;
+}
+
+/* Its one line, into text. */
+static void helper_end(struct tenant_suspension *suspension)
+{
+        ssize_t n = read(suspension->output, suspension->text, sizeof(suspension->text) - 1);
+
+        suspension->text[n < 0 ? 0 : n] = '\0';
+        suspension->text[strcspn(suspension->text, "\n")] = '\0';
+        closep(&suspension->output);
+        suspension->helper = 0;
+}
+
+/* ---- whose memory it is ------------------------------------------------------------------------------ */
+
+/* The list of processes is up to a second old (shim/publish.c). It is new if it adds up to what the ledger holds. */
+static bool is_listed(const struct tenant *tenant)
+{
+        const struct control_process *process = tenant->control->processes;
+        bytes sum = 0;
+
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES && process[i].id; i++)
+                sum += process[i].held;
+        return sum == held(tenant);
+}
+
+/* Those with memory of a device. False: there are none. */
+static bool note_processes(struct tenant *tenant)
+{
+        struct control_suspension *saved = control_block_suspension(tenant->control);
+        const struct control_process *process = tenant->control->processes;
+        uint32_t n = 0;
+
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES && process[i].id; i++) {
+                uint32_t k = 0;
+
+                while (k < n && saved->processes[k] != process[i].id)
+                        k++;
+                if (k == n && process[i].held)
+                        saved->processes[n++] = process[i].id;
+        }
+        saved->n = n;
+        return n;
+}
+
+/* ---- what follows ------------------------------------------------------------------------------------ */
+
+static void emit(struct daemon *daemon, const struct tenant *tenant, int event)
+{
+        const struct tenant_suspension *suspension = &tenant->suspension;
+        bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
+        char size[BYTES_TEXT];
+
+        if (event == EVENT_SUSPENDED || event == EVENT_RESUMED)
+                event_emit(daemon, event, tenant, -1, "%s in %.1f s, by user %u", bytes_format(moved, size),
+                           (double)(clock_now() - suspension->since) / NSEC_PER_SEC, suspension->user);
+        else if (event >= 0)
+                event_emit(daemon, event, tenant, -1, "%s", suspension->text);
+}
+
+static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input);
+
+/* On the way out once the list of processes is new, or as new as it gets. */
+static void suspend_start(struct daemon *daemon, struct tenant *tenant)
+{
+        struct tenant_suspension *suspension = &tenant->suspension;
+        bool suspends = suspension->state == SUSPENSION_SUSPENDING;
+        int r = 0;
+
+        suspension->is_waiting = suspends && !is_listed(tenant) && clock_now() - suspension->since < LIST_AGE;
+        if (suspension->is_waiting)
+                return;
+        if (!suspends && !control_block_suspension(tenant->control)->n) {
+                step(daemon, tenant, SUSPENSION_IS_DONE); /* the daemon before had not begun */
+                return;
+        }
+        if (suspends && !note_processes(tenant))
+                (void)snprintf(suspension->text, sizeof(suspension->text), "no process of it holds memory of a device");
+        else if ((r = helper_start(tenant, suspends)) == 0)
+                return;
+        else
+                (void)snprintf(suspension->text, sizeof(suspension->text), "starting a helper: %s", strerror(-r));
+        step(daemon, tenant, tenant->suspension.state == SUSPENSION_REVERTING ? SUSPENSION_DIED : SUSPENSION_AS_BEFORE);
+}
+
+static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input)
+{
+        struct suspension_move move = suspension_next(tenant->suspension.state, input);
+        struct control_suspension *saved = control_block_suspension(tenant->control);
+
+        if (move.act == SUSPENSION_DO_SUSPEND)
+                saved->n = 0; /* until it is known which */
+        tenant->suspension.state = move.to;
+        saved->state = move.to;
+        emit(daemon, tenant, move.event);
+        if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
+                tenant->suspension.since = clock_now();
+                suspend_start(daemon, tenant);
+        } else if (move.act == SUSPENSION_DO_END) {
+                (void)shims_end(tenant);
+        }
+        daemon_changed(daemon);
+}
+
+static enum suspension_input input_of(int status)
+{
+        if (!WIFEXITED(status))
+                return SUSPENSION_DIED;
+        switch (WEXITSTATUS(status)) {
+        case CHECKPOINT_DONE:
+                return SUSPENSION_IS_DONE;
+        case CHECKPOINT_AS_BEFORE:
+                return SUSPENSION_AS_BEFORE;
+        case CHECKPOINT_LOST:
+                return SUSPENSION_IS_LOST;
+        default: /* a library that it loaded has ended it */
+                return SUSPENSION_DIED;
+        }
+}
+
+void suspend_reap(struct daemon *daemon, pid_t process, int status)
+{
+        enum suspension_input input = input_of(status);
+
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (t->suspension.helper != process)
+                        continue;
+                helper_end(&t->suspension);
+                if (input == SUSPENSION_DIED)
+                        (void)snprintf(t->suspension.text, sizeof(t->suspension.text),
+                                       "the helper ended with status 0x%x after %.1f s", (unsigned int)status,
+                                       (double)(clock_now() - t->suspension.since) / NSEC_PER_SEC);
+                step(daemon, t, input);
+                return;
+        }
+}
+
+void suspend_tick(struct daemon *daemon)
+{
+        nsec now = clock_now();
+
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->suspension.is_waiting)
+                        suspend_start(daemon, t);
+                else if (t->suspension.helper && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
+                        (void)kill(t->suspension.helper, SIGKILL);
+}
+
+/* The next daemon finds what it was in the control block. */
+void suspend_leave(struct tenant *tenant)
+{
+        tenant->suspension.is_waiting = false;
+        if (!tenant->suspension.helper)
+                return;
+        (void)kill(tenant->suspension.helper, SIGKILL);
+        tenant->suspension.helper = 0;
+        closep(&tenant->suspension.output);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------ */
+
+void suspend_take(struct daemon *daemon, struct tenant *tenant)
+{
+        const struct control_suspension *saved = control_block_suspension(tenant->control);
+        uint32_t state = saved ? saved->state : SUSPENSION_RUNNING;
+
+        if (tenant->suspension.helper || tenant->suspension.is_waiting || state >= SUSPENSION_N_STATES)
+                return; /* only its connection was lost */
+        tenant->suspension.state = state;
+        if (state == SUSPENSION_RUNNING)
+                return;
+        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text),
+                       "the daemon ended while it was on its way");
+        step(daemon, tenant, SUSPENSION_TAKEN);
+}
+
+static int check(const struct tenant *tenant, struct err *err)
+{
+        const char *name = tenant->lease.tenant;
+
+        if (tenant->lease.enforcement == ENFORCEMENT_PRELOAD)
+                return err_say(err, -ENOTSUP, "'%s' has no gate that would see what it gives back (plane preload)",
+                               name);
+        if (message_lease_is_spatial(&tenant->lease))
+                return err_say(err, -ENOTSUP,
+                               "'%s' is a client of an MPS server (--mode spatial), which the driver cannot suspend",
+                               name);
+        if (tenant->state != TENANT_RUNNING)
+                return err_say(err, -EBUSY, "'%s' is %s", name, tenant_state_name(tenant));
+        if (!control_block_suspension(tenant->control))
+                return err_say(err, -ENOTSUP, "the shim of '%s' is of an older release, which knows no suspending",
+                               name);
+        return 0;
+}
+
+int suspend_ask(struct daemon *daemon, struct tenant *tenant, bool suspends, uid_t user, struct err *err)
+{
+        enum suspension_input input = suspends ? SUSPENSION_ASK_SUSPEND : SUSPENSION_ASK_RESUME;
+        struct suspension_move move = suspension_next(tenant->suspension.state, input);
+        int r;
+
+        if (move.act == SUSPENSION_REFUSE)
+                return err_say(err, -EBUSY, "'%s' is %s: ask again when it is not", tenant->lease.tenant,
+                               tenant_state_name(tenant));
+        if (move.act == SUSPENSION_DO_NOTHING)
+                return 0;
+        if ((r = check(tenant, err)) < 0)
+                return r;
+        tenant->suspension.text[0] = '\0';
+        tenant->suspension.user = user;
+        step(daemon, tenant, input);
+        return 0;
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Tenants that are suspended and resumed: their memory leaves the device and comes back as it was, whatever ends on the
+# way. On the simulator, whose libcuda does what the real one's checkpoint does (docs/suspend.md).
+# variants: plain address, because what runs beside the daemon is the library of the plain build
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+# shellcheck disable=SC2154  # what machine.bash sets
+
+kept=$plain/tests/gpu/gpu-kept
+
+setup() {
+        machine_start --memory 4G
+}
+
+teardown() {
+        node_end
+        machine_end
+}
+
+rounds() { grep -c '^round' "$machine/$1" || true; } # NAME
+held_mib() { echo $(($(of "$1" held_bytes) / MIB)); } # NAME
+happened() { "$sublet" events | grep -E "$1" | grep -q "${2:-}"; }
+goes_on() { # NAME: it makes more rounds, and nothing differs
+        local name=$1 before
+        before=$(rounds "$name")
+        patience=10 wait_for eval '[ "$(rounds "$name")" -gt $((before + 1)) ]' || { tail -3 "$machine/$name"; return 1; }
+        run ! grep -qvE '^(ready|round [0-9]+)$' "$machine/$name"
+}
+holder() { # NAME MIB [OPTION...]: a tenant that holds so much
+        lodger "$1" "${@:3}" -- "$kept" "$2"
+        wait_for grep -q '^round' "$machine/$1"
+}
+
+@test "suspending frees what a tenant holds, another can take it, and resuming brings it back as it was" {
+        daemon_start --overcommit
+        holder one 1536 --mem 3G
+        [ "$(held_mib one)" -gt 1536 ]
+        run -0 "$sublet" suspend one
+        [ "$output" = "one: suspended" ]
+        [ "$(held_mib one)" -lt 1024 ] # its contexts
+        [ "$(of one state) $(of one suspended)" = "suspended true" ]
+        "$sublet" ps | grep -qE '^one .* suspended '
+        curl -s --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics | grep -qE '^sublet_tenant_suspended\{.*tenant="one".*\} 1$'
+
+        holder two 1536 --mem 3G
+        "$sublet" end two
+        wait_for eval '[ "$("$sublet" ps -q)" = one ]'
+        local before
+        before=$(rounds one)
+        sleep 0.3
+        [ "$(rounds one)" = "$before" ] # its calls wait
+
+        run -0 "$sublet" resume one
+        [ "$output" = "one: running" ]
+        [ "$(held_mib one)" -gt 1536 ]
+        goes_on one
+        happened SUSPENDED 'GiB in' && happened RESUMED 'GiB in'
+}
+
+@test "twice is once, in both directions, and asking has no event" {
+        daemon_start
+        holder one 128 --mem 2G
+        "$sublet" resume one # runs already
+        "$sublet" suspend one
+        "$sublet" suspend one
+        [ "$(of one state)" = suspended ]
+        "$sublet" resume one
+        "$sublet" resume one
+        goes_on one
+        [ "$("$sublet" events | grep -c 'SUSPENDED')" = 1 ]
+        [ "$("$sublet" events | grep -c 'RESUMED')" = 1 ]
+}
+
+@test "a daemon that is killed leaves it suspended, and the next one brings it back" {
+        daemon_start
+        holder one 256 --mem 2G
+        "$sublet" suspend one
+        daemon_end KILL
+        sleep 1 # longer than a daemon may be silent
+        daemon_start
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        "$sublet" resume one
+        goes_on one
+}
+
+@test "a daemon that is killed on the way: the next one brings the tenant back to running" {
+        daemon_start
+        holder one 1024 --mem 3G
+        for i in 1 2 3; do
+                "$sublet" suspend one > /dev/null 2>&1 &
+                sleep 0.0$((3 * i))
+                daemon_end KILL
+                wait "$!" || true
+                daemon_start
+                wait_for eval '[[ "$(of one state)" == running || "$(of one state)" == suspended ]]'
+                "$sublet" resume one
+                goes_on one
+        done
+}
+
+@test "a suspended tenant that ends frees all" {
+        local before
+        daemon_start
+        before=$(free_mib)
+        holder one 256 --mem 2G
+        "$sublet" suspend one
+        "$sublet" end one
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        [ "$(free_mib)" = "$before" ]
+        run ! happened 'BOOKS_NOT_EMPTY|AUDIT_MISMATCH'
+}
+
+@test "without room it stays suspended with its contents, and comes back when there is room" {
+        daemon_start --overcommit
+        holder one 1536 --mem 3G
+        "$sublet" suspend one
+        holder two 1536 --mem 3G
+        run -1 "$sublet" resume one
+        [[ $output == *"'one' is suspended: "*OUT_OF_MEMORY* ]]
+        [ "$(of one state)" = suspended ]
+        happened RESUME_FAILED OUT_OF_MEMORY
+        "$sublet" end two
+        wait_for eval '[ "$("$sublet" ps -q)" = one ]'
+        "$sublet" resume one
+        goes_on one
+}
+
+@test "what the driver cannot suspend is refused with its reason, and runs on" {
+        daemon_start
+        lodger shared --mem 2G -- "$kept" 64 SHARED
+        wait_for grep -q '^round' "$machine/shared"
+        run -1 "$sublet" suspend shared
+        [[ $output == *"'shared' is running: process "*CUDA_ERROR_NOT_SUPPORTED* ]]
+        goes_on shared
+        happened SUSPEND_FAILED NOT_SUPPORTED
+
+        lodger none --mem 1G -- sleep 60
+        wait_for eval '[ "$(of none state)" = running ]'
+        run -1 "$sublet" suspend none
+        [[ $output == *"'none' is running: no process of it holds memory of a device"* ]]
+}
+
+@test "of several processes all are suspended, or none" {
+        daemon_start
+        # shellcheck disable=SC2016 # for the inner shell
+        lodger both --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 64 SHARED > "$1.b" & wait' "$kept" "$machine/both"
+        wait_for grep -q '^round' "$machine/both.a" "$machine/both.b"
+        wait_for grep -q '^round' "$machine/both.b"
+        run -1 "$sublet" suspend both
+        goes_on both.a
+        goes_on both.b
+        "$sublet" end both
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        # shellcheck disable=SC2016
+        lodger pair --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 64 > "$1.b" & wait' "$kept" "$machine/pair"
+        wait_for eval 'grep -q ^round "$machine/pair.a" && grep -q ^round "$machine/pair.b"'
+        run -0 "$sublet" suspend pair
+        run -0 "$sublet" resume pair
+        goes_on pair.a
+        goes_on pair.b
+}
+
+@test "a killed helper: the tenant is brought back to running" {
+        daemon_start
+        holder one 1536 --mem 3G
+        "$sublet" suspend one > "$machine/asked" 2>&1 &
+        local asked=$! helper
+        wait_for pgrep -P "$daemon" -f 'sublet checkpoint'
+        helper=$(pgrep -P "$daemon" -f 'sublet checkpoint')
+        kill -KILL "$helper"
+        wait "$asked" || grep -q "'one' is running: the helper ended" "$machine/asked"
+        wait_for eval '[[ "$(of one state)" == running || "$(of one state)" == suspended ]]'
+        "$sublet" resume one
+        goes_on one
+}
+
+@test "bad use, an unknown tenant, and a body that asks for two things" {
+        run "$sublet" suspend
+        one_line_and_2 'which tenant'
+        run "$sublet" resume --nonsense
+        one_line_and_2 ''
+        daemon_start
+        run -1 "$sublet" suspend nobody
+        [[ $output == *"there is no tenant 'nobody'"* ]]
+        holder one 64 --mem 1G
+        for body in '{"suspended":1}' '{"suspended":true,"mem":"2G"}'; do
+                run curl -s --unix-socket "$SUBLET_DIR/sublet.sock" -X PATCH -d "$body" http://x/v1/tenants/one
+                [[ $output == *"suspended: true or false, and nothing else"* ]]
+        done
+        run -0 curl -s --unix-socket "$SUBLET_DIR/sublet.sock" -X PATCH -d '{"suspended":true}' http://x/v1/tenants/one
+        [ "$(jq -r '.state' <<< "$output")" = suspended ]
+}
