@@ -33,6 +33,17 @@ of() { sed -n "s/^$1  *\\([0-9.]* *[0-9.]* *[0-9.]*\\)\$/\\1/p" <<< "$output"; }
         [ "$(jq -r '.label // empty' "$raw" | sort | uniq -c | tr -s ' \n' ' ')" = ' 6 limiter 7 native 6 sublet ' ]
 }
 
+@test "as JSON the table is one line with the same rows" {
+        run --separate-stderr compare --json --seconds 0.1 --part 200 --percent LIMITER_PERCENT=% "$library"
+        echo "$output $stderr"
+        [ "$status" -eq 0 ]
+        [ "${#lines[@]}" -eq 1 ]
+        jq -e '.rows | length == 10 and all(.native > 0 and .sublet > 0 and .limiter > 0)' <<< "$output"
+        jq -e '[.rows[].row] == ["start ms", "launch us", "launch and wait us", "allocate 4 MiB us", "free 4 MiB us",
+                "cap 10 %: has %", "cap 30 %: has %", "cap 50 %: has %", "70 : 30: first has %", "sum of both, % of alone"]' <<< "$output"
+        [ -s "$(jq -r .raw <<< "$output")" ]
+}
+
 @test "bad use is one line and 2" {
         for bad in "" "$BATS_TEST_TMPDIR/none" "--percent NAME $library" "--seconds soon $library" "--build $BATS_TEST_TMPDIR $library"; do
                 # shellcheck disable=SC2086  # words
