@@ -111,3 +111,29 @@ END
         [ "$status" -eq 2 ]
         [ "${#lines[@]}" -eq 1 ]
 }
+
+@test "each tag of a repository is checked: a known release must not differ, and what is not known is said" {
+        cd "$tree"
+        git init -q .
+        for release in 999.01 580.65.06; do
+                echo "NVIDIA_VERSION = $release" > version.mk
+                git add -A
+                git -c user.name=t -c user.email=t@localhost commit -qm "$release"
+                git tag "$release"
+        done
+        run "$abi" --tags "$tree"
+        echo "$output"
+        [ "$status" -eq 1 ] # this tree lacks most of what the rows of 580 want
+        grep -q '^580.65.06: requests.def: CONTROL: size is 32, there not there' <<< "$output"
+        [[ $output != *$'\n'999.01* ]]
+        [ "${lines[-1]}" = '2 releases: 1 known, of which 1 differ; not known: 999.01' ]
+        run "$abi" --tags "$tree" 999.01
+        [ "$status" -eq 0 ]
+        [ "$output" = '1 releases: 0 known, of which 0 differ; not known: 999.01' ]
+        for bad in "$tree 1.2" "$BATS_TEST_TMPDIR"; do
+                # shellcheck disable=SC2086  # words
+                run "$abi" --tags $bad
+                [ "$status" -eq 2 ]
+                [ "${#lines[@]}" -eq 1 ]
+        done
+}
