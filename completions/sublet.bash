@@ -26,7 +26,7 @@ _sublet() {
         case $verb:$COMP_CWORD:$word in
         *:1:* | *:-*) ;;
         explain:2:*) words=$("$program" explain 2> /dev/null | sed -n 's/^  \([A-Z_]*\) .*/\1/p') ;;
-        set:2:* | end:* | usage:* | events:*) words+=" $("$program" ps -q 2> /dev/null)" ;;
+        set:2:* | end:* | suspend:* | resume:* | usage:* | events:*) words+=" $("$program" ps -q 2> /dev/null)" ;;
         set:*) # mem=SIZE and its like: the value follows at once
                 words=$(grep -oE '\b[a-z]+=' <<< "$help")
                 compopt -o nospace 2> /dev/null

@@ -21,7 +21,7 @@ function __sublet_words
     switch $verb
         case explain
             sublet explain 2>/dev/null | string replace -rf '^  ([A-Z_]+) .*$' '$1'
-        case set end usage events inspect
+        case set end suspend resume usage events inspect
             if test $verb = set -a (count $words) -gt 2
                 sublet set --help 2>/dev/null | string match -ra '\b[a-z]+=' | sort -u
             else

@@ -15,7 +15,6 @@ enum {
 
         /* cuda.h */
         CUDA_SUCCESS = 0,
-        CUDA_ERROR_NOT_INITIALIZED = 3,
 };
 
 struct library {
@@ -91,14 +90,14 @@ static bool failure_say(const struct library *library, pid_t process, const char
         return false;
 }
 
-/* A libcuda may want to be initialised before it answers: that opens the devices, so only then. */
+/* A libcuda may want to be initialised before it answers: that opens the devices, so only if it does not answer. */
 static bool states_read(const struct library *library, const pid_t *processes, size_t n, enum checkpoint_state *ret,
                         char *text)
 {
         for (size_t i = 0; i < n; i++) {
                 int state = CHECKPOINT_FAILED, r = library->state(processes[i], &state);
 
-                if (r == CUDA_ERROR_NOT_INITIALIZED && library->init(0) == CUDA_SUCCESS)
+                if (r != CUDA_SUCCESS && library->init(0) == CUDA_SUCCESS)
                         r = library->state(processes[i], &state);
                 if (kill(processes[i], 0) < 0 && errno == ESRCH)
                         ret[i] = CHECKPOINT_GONE;

@@ -222,6 +222,7 @@ void suspend_tick(struct daemon *daemon)
 void suspend_leave(struct tenant *tenant)
 {
         tenant->suspension.is_waiting = false;
+        tenant->suspension.state = SUSPENSION_RUNNING; /* of a lease that outlives its programs */
         if (!tenant->suspension.helper)
                 return;
         (void)kill(tenant->suspension.helper, SIGKILL);

@@ -69,6 +69,7 @@ has() { [[ " $(offered "${@:2}") " == *" $1 "* ]]; }
         lodger web-1 --mem 1G -- sleep 60
         [ "$(offered set we)" = web-1 ]
         [ "$(offered end web)" = web-1 ]
+        [ "$(offered suspend web)" = web-1 ]
         [ "$(offered set web-1 sh)" = share= ]
         has mem= set web-1 ''
         has class= set web-1 mem=1G ''
