@@ -60,6 +60,17 @@ refused() {
                 ([.mounts[] | .read_only] == [true, false, true]) and .mounts[1].source == $d + "/region"'
 }
 
+@test "a lease that has ended, or never was, is said to be gone when it is ended again; what exists is not made twice" {
+        leased --mem 1G
+        run -1 on "$sublet" lease --mem 1G "$lease"
+        [ "$output" = "sublet: $lease is there already: choose another directory, or 'sublet lease --end $lease'" ]
+        on "$sublet" lease --end "$lease"
+        for gone in "$lease" "$machine/never"; do
+                run -1 on "$sublet" lease --end "$gone"
+                [ "$output" = "sublet: there is no lease at $gone: it has ended, or was never made" ]
+        done
+}
+
 @test "a program in the container has the quota, with an empty environment" {
         leased --mem 1G
         run contained "$interposed" threads 2

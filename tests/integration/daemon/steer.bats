@@ -436,6 +436,18 @@ refused_1() {
         [ -z "$("$sublet" ps -q)" ]
 }
 
+@test "run --gpu takes a device's UUID, the beginning of one, and its PCI address; others are bad use" {
+        daemon_start
+        for name in GPU-7375626c-6574-4073-806d-000000000000 GPU-7375626c 0000:01:00.0 01:00.0 0; do
+                run -0 on "$sublet" run --gpu "$name" --mem 1G -- true
+                [ "$output" = "sublet: true: device 0: quota 1 GiB, peak 0 B" ]
+        done
+        for name in GPU-nobody 00:99.0 7; do
+                run -2 on "$sublet" run --gpu "$name" --mem 1G -- true
+                [[ $output == "sublet: --gpu $name: "*"device"* && ${#lines[@]} -eq 1 ]]
+        done
+}
+
 @test "run --wait waits for room, says for what, and gives up when its time is over" {
         daemon_start
         lodger one --mem 60G -- sleep 60
