@@ -23,8 +23,9 @@
  *          less: a turn may be a quarter longer (S5). A round for it has TURNS_GOAL_ROOM for each, and is never rounded
  *          up. It is sensitive whatever is known of its work.
  *      S8  A deep queue is off within a slice, too, after a handover without preemption, and a slice in short rounds is
- *          a few steps: once taken for synchronous, it would stay so. Who never shows a drained queue has none,
- *          whatever its handovers say.
+ *          a few steps: once taken for synchronous, it would stay so, and with a slice as long as a round keep all
+ *          others off. Who has not shown a drained queue for DEEP looks is taken off by preemption, and the rings
+ *          alone say what it is.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
@@ -52,7 +53,7 @@ enum {
         HAS_DRAINED = 16,
         HAS_NOT_DRAINED = -24,
 
-        DEEP = 64, /* looks in a row at which work waited */
+        DEEP = 16, /* looks in a row at which work waited */
 
         MEAN_OF = 8,
         BESIDE = 3, /* intervals that say something */
@@ -138,8 +139,7 @@ void steps_watch_handover(struct turns *turns, const struct turns_view *view)
                         evidence(before, HAS_NOT_DRAINED);
                 return;
         }
-        if (before->n_pending < DEEP) /* S8 */
-                evidence(before, HAS_DRAINED);
+        evidence(before, HAS_DRAINED);
         if (rest > AT_ONCE) /* else it was idle */
                 before->half_step += (rest - before->half_step) / MEAN_OF / 2;
 }
@@ -230,7 +230,8 @@ void steps_look(struct turns *turns, const struct turns_view *view)
 bool steps_is_gentle(const struct turns *turns, const struct entity *entity)
 {
         return is_short_round(turns) && takes_turns_here(entity) && entity->has_step &&
-               entity->rate_max == PPM; /* what goes on after its time may be more than a cap */
+               entity->n_pending < DEEP && /* S8 */
+               entity->rate_max == PPM;    /* what goes on after its time may be more than a cap */
 }
 
 static bool takes_part(const struct entity *entity)

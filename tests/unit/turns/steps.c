@@ -159,6 +159,31 @@ static void where_nobody_waits_for_an_answer_turns_stay_long(void **state)
         }
 }
 
+/* As a program does that waits for its answers while it sets up, and then queues all its work. */
+static void services_that_begin_to_queue_keep_nobody_off(void **state)
+{
+        enum { N = 4 };
+        (void)state;
+        begin();
+        for (int i = 0; i < N; i++)
+                service(BATCH_1, 250);
+        model.options.length = SEC / 2;
+        model_run(&model);
+        for (int i = 0; i < N; i++) {
+                model.tenants[i].kind = DEEP;
+                model.contexts[i].next = model.now;
+        }
+        model.options.length = 4 * SEC;
+        model_run(&model);
+        for (int i = 0; i < N; i++) {
+                for (int t = 500; t + 200 <= 4000; t += 10)
+                        assert_true(model_had(&model, i, t, 200) >= 15 * MSEC / USEC);
+                for (int t = 2000; t + 1000 <= 4000; t += 10)
+                        assert_in_range(model_had(&model, i, t, 1000) * USEC / MSEC, 240, 260);
+        }
+        model_done(&model);
+}
+
 static void a_period_that_was_asked_for_is_never_exceeded(void **state)
 {
         (void)state;
@@ -200,6 +225,7 @@ int main(void)
                 cmocka_unit_test(a_service_of_thirty_percent_has_short_turns_often),
                 cmocka_unit_test(a_service_beside_a_deep_queue_waits_no_longer),
                 cmocka_unit_test(where_nobody_waits_for_an_answer_turns_stay_long),
+                cmocka_unit_test(services_that_begin_to_queue_keep_nobody_off),
                 cmocka_unit_test(a_period_that_was_asked_for_is_never_exceeded),
                 cmocka_unit_test(a_service_that_falls_silent_leaves_its_time_to_the_other),
         };
