@@ -158,6 +158,18 @@ static void print_steps(const json_t *tenant, const json_t *device)
         (void)printf("\n");
 }
 
+/* Of the memory, where a gate has told. */
+static void print_kinds(const json_t *kinds)
+{
+        char allocated[BYTES_TEXT], managed[BYTES_TEXT], driver[BYTES_TEXT];
+
+        if (json_is_object(kinds))
+                (void)printf("  of it      %s allocated, %s managed, %s taken by the driver\n",
+                             bytes_format(field_number(kinds, "allocated_bytes"), allocated),
+                             bytes_format(field_number(kinds, "managed_bytes"), managed),
+                             bytes_format(field_number(kinds, "driver_bytes"), driver));
+}
+
 static void print_device(const json_t *tenant, const json_t *device)
 {
         char engines[160];
@@ -172,6 +184,7 @@ static void print_device(const json_t *tenant, const json_t *device)
                      bytes_format(field_number(device, "quota_bytes"), quota),
                      bytes_format(field_number(device, "peak_bytes"), peak),
                      (unsigned long long)field_number(device, "refused"));
+        print_kinds(json_object_get(device, "kinds"));
         (void)printf("  share      %s, cap %s\n",
                      permille_format((unsigned int)field_permille(device, "share_permille"), share),
                      most && most < 1000 ? permille_format(most, cap) : "none");

@@ -185,6 +185,9 @@ struct gate_holding {
 size_t gate_processes(struct gate *gate, struct gate_holding *ret, size_t n);
 size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n);
 
+/* Of what it holds on a device. */
+struct ledger_kinds gate_kinds(struct gate *gate, unsigned int device);
+
 /* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. */
 void gate_report_leftover(struct gate *gate, unsigned int device);
 

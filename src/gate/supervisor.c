@@ -191,6 +191,13 @@ size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n_room)
         return n;
 }
 
+struct ledger_kinds gate_kinds(struct gate *gate, unsigned int device)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_kinds(gate->ledger, &gate->lease->devices[device].quota, device);
+}
+
 void gate_report_leftover(struct gate *gate, unsigned int device)
 {
         char size[BYTES_TEXT];

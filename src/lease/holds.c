@@ -308,6 +308,20 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
         (void)ledger_entry_free(ledger, entry);
 }
 
+struct ledger_kinds ledger_kinds(const struct ledger *ledger, const struct quota *quota, unsigned int device)
+{
+        struct ledger_kinds kinds = { .driver = ledger_own(ledger, device) };
+
+        for (const struct tree_node *at = tree_from(&ledger->managed, (struct tree_key){ 0, 0 }); at;
+             at = tree_next(at)) {
+                const struct memory *memory = OWNER_OF(at, struct hold, node)->memory;
+
+                if (memory && memory->charge.quota == quota)
+                        kinds.managed += memory->charge.size;
+        }
+        return kinds;
+}
+
 bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner)
 {
         const struct tree_node *owned =

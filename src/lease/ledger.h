@@ -287,6 +287,13 @@ struct ledger_totals {
 };
 struct ledger_totals ledger_totals(const struct ledger *ledger);
 
+/* Of what is charged on a device: managed ranges, and what the driver takes without being asked (ledger_own). The rest
+ * was allocated by request. Walks all managed ranges. */
+struct ledger_kinds {
+        bytes managed, driver;
+};
+struct ledger_kinds ledger_kinds(const struct ledger *ledger, const struct quota *quota, unsigned int device);
+
 /* What one process holds of a quota: its managed ranges, and memories whose first object was of a client of it,
  * whoever holds them now. Walks all memories. */
 bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner);

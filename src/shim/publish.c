@@ -42,6 +42,16 @@ static void publish_processes(struct shim *shim)
                 to[n].id = 0;
 }
 
+static void publish_kinds(struct shim *shim)
+{
+        for (unsigned int i = 0; i < shim->control->n_devices; i++) {
+                struct ledger_kinds kinds = gate_kinds(shim->gate, i);
+
+                shim->control->kinds[i].managed = kinds.managed;
+                shim->control->kinds[i].driver = kinds.driver;
+        }
+}
+
 static void publish_loans(struct shim *shim)
 {
         struct control_loan *to = shim->control->loans;
@@ -72,5 +82,6 @@ void publish(struct shim *shim, const struct gate_stats *stats)
                 return;
         shim->published_at = now;
         publish_processes(shim);
+        publish_kinds(shim);
         publish_loans(shim);
 }

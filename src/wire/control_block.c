@@ -160,6 +160,11 @@ struct control_suspension *control_block_suspension(struct control_block *contro
         return control && control->version >= 4 ? &control->suspension : NULL;
 }
 
+const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device)
+{
+        return control && control->version >= 4 ? &control->kinds[device] : NULL;
+}
+
 struct control_engine *control_block_engine(struct control_block *control, unsigned int device, enum rm_engine engine)
 {
         return control->version == 1 ? NULL : &control->engines[device][engine];

@@ -106,6 +106,11 @@ struct control_loan {
         _Atomic bytes size;
 };
 
+/* S: of what it holds, what is managed, and what the driver took without being asked. The rest was allocated. */
+struct control_kinds {
+        _Atomic bytes managed, driver;
+};
+
 /* D, for the daemon after it: whether the tenant is suspended. A process that is has no row above: all is closed. */
 struct control_suspension {
         _Atomic uint32_t state, n; /* enum suspension_state; processes that were suspended, or are to be */
@@ -143,6 +148,7 @@ struct control_block {
         struct control_process processes[CONTROL_BLOCK_PROCESSES];      /* since version 3 */
         struct control_loan loans[CONTROL_BLOCK_LOANS];                 /* since version 3 */
         struct control_suspension suspension;                           /* since version 4 */
+        struct control_kinds kinds[LEASE_DEVICES_MAX];                  /* since version 4: control_block_kinds */
 };
 
 enum {
@@ -162,6 +168,9 @@ struct control_engine *control_block_engine(struct control_block *control, unsig
 
 /* NULL: it is of an older version, which has no room for it. */
 struct control_suspension *control_block_suspension(struct control_block *control);
+
+/* NULL: likewise. */
+const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device);
 
 /* What the checks of a device have seen. */
 struct control_quiet_seen {

@@ -47,13 +47,30 @@ static json_t *steps_json(const struct daemon *daemon, const struct tenant *tena
                          by ? goals_whom(by, tenant->lease.owner) : NULL);
 }
 
+/* What is held, by kind; null where no gate tells. */
+static json_t *kinds_json(const struct tenant *tenant, unsigned int device)
+{
+        const struct control_kinds *kinds =
+                tenant->lease.enforcement == ENFORCEMENT_PRELOAD ? NULL : control_block_kinds(tenant->control, device);
+        bytes held, managed, driver;
+
+        if (!kinds)
+                return json_null();
+        held = tenant_held(tenant, device);
+        managed = kinds->managed;
+        driver = kinds->driver;
+        return json_pack("{s:I, s:I, s:I}", "allocated_bytes",
+                         (json_int_t)(held > managed + driver ? held - managed - driver : 0), "managed_bytes",
+                         (json_int_t)managed, "driver_bytes", (json_int_t)driver);
+}
+
 static json_t *device_json(const struct daemon *daemon, const struct tenant *tenant, const struct device *device)
 {
         const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
         const struct sched_row *row = device_row(device, tenant);
 
         return json_pack(
-                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}",
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}",
                 "index", (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
                 "held_bytes", (json_int_t)(control ? control->held : 0), "peak_bytes",
                 (json_int_t)(control ? control->peak : 0), "refused", (json_int_t)(control ? control->n_refused : 0),
@@ -64,7 +81,7 @@ static json_t *device_json(const struct daemon *daemon, const struct tenant *ten
                 "instance", tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "steps",
                 steps_json(daemon, tenant, row), "engines", engines_json(row), "holders",
                 api_holders(tenant, device->index), "borrowed", api_loans(daemon, tenant, device->index, false), "lent",
-                api_loans(daemon, tenant, device->index, true));
+                api_loans(daemon, tenant, device->index, true), "kinds", kinds_json(tenant, device->index));
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)

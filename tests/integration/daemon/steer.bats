@@ -327,6 +327,27 @@ refused_1() {
         [ "$(of one quota_bytes)" -eq $((1024 * MIB)) ]
 }
 
+@test "what a tenant holds is told by kind: allocated, managed, and what the driver took for its context" {
+        daemon_start
+        lodger one --mem 2G -- /usr/bin/python3 -c '
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at = ctypes.c_void_p(), ctypes.c_uint64()
+for r in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
+          cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(256 << 20)),
+          cuda.cuMemAllocManaged(ctypes.byref(at), ctypes.c_size_t(128 << 20), 1)):
+    assert r == 0, r
+time.sleep(60)'
+        kinds() { "$sublet" inspect --json one | jq -c ".devices[0] | .kinds.$1"; }
+        wait_for eval '[ "$(kinds managed_bytes)" = $((128 << 20)) ]'
+        "$sublet" inspect --json one | jq .
+        [ "$(kinds allocated_bytes)" -ge $((256 << 20)) ] && [ "$(kinds allocated_bytes)" -lt $((1024 << 20)) ] # libcuda allocates for its context, too
+        [ "$(kinds driver_bytes)" -gt 0 ]
+        [ "$("$sublet" inspect --json one | jq '.devices[0] | .held_bytes == ([.kinds[]] | add)')" = true ]
+        run -0 "$sublet" inspect one
+        lines_have '^  of it +[0-9.]+ MiB allocated, 128 MiB managed, [0-9.]+ [KM]iB taken by the driver$'
+}
+
 @test "inspect says everything about one tenant, and refuses a name that is nobody's" {
         daemon_start
         lodger web-1 --mem 2G --share 30 -- sleep 60

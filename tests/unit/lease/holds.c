@@ -248,6 +248,10 @@ static void a_managed_range_may_be_charged_on_every_device(void **state)
         manage(books, 5, 100, 0x1000, 1, 64);
         assert_int_equal(books->quotas[0].used, 64);
         assert_int_equal(books->quotas[1].used, 64);
+        for (unsigned int device = 0; device < 2; device++) {
+                assert_int_equal(ledger_kinds(books->ledger, &books->quotas[device], device).managed, 64);
+                assert_int_equal(ledger_kinds(books->ledger, &books->quotas[device], device).driver, 0);
+        }
         assert_true(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
         assert_false(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
         ledger_managed_gone(books->ledger, 100, 0x1000);
