@@ -87,8 +87,12 @@ static int read_memory(const struct place *place, const json_t *value, bytes *re
 {
         static const char wanted[] = "a size such as 8G is needed: what a replica holds, its context included";
         const char *text = json_string_value(value);
-        char wrong[BYTES_WRONG];
+        char wrong[BYTES_WRONG], number[BYTES_TEXT];
 
+        if (json_is_integer(value)) { /* `memory: 8` */
+                (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
+                text = number;
+        }
         if (!text || strchr(text, '%') || bytes_parse(text, 0, ret) < 0)
                 return place_refuse(place, "memory", text ? bytes_wrong(text, wanted, wrong) : wanted);
         return 0;

@@ -59,6 +59,9 @@ golden() { # NAME EXIT-CODE
         run "$sublet" plan a.yaml
         [ "$status" -eq 2 ]
         [ "$output" = "sublet: a.yaml:2: service 'a': memory: a size such as 8G is needed: what a replica holds, its context included" ]
+        printf 'services:\n- {name: a, memory: 8}\n' > a.yaml
+        run -2 "$sublet" plan a.yaml
+        [ "$output" = "sublet: a.yaml:2: service 'a': memory: a unit is missing: did you mean 8G?" ]
         printf 'services:\n- name: a\n  memory: 8G\n  requests: 3\n  time: 5ms\n  colour: red\n' > a.yaml
         run "$sublet" plan a.yaml
         [ "$output" = "sublet: a.yaml:6: service 'a': colour: there is no such key" ]
