@@ -50,7 +50,7 @@ honest() {
                                printf "%d", v["pieces"] * v["piece_us"] / v["seconds"] / 1000 }' "$BATS_TEST_TMPDIR/honest")
 }
 
-# honest_has -gt|-lt PERMILLE NAME: beside the attack, in one of three tries: a machine that is busy
+# honest_has -gt|-lt PERMILLE NAME: beside the attack, in one of six tries: a machine that is busy
 # elsewhere starves one of the two. An attack that succeeds leaves the honest one a quarter, however often.
 honest_has() {
         local is=$1 than=$2 name=$3 first=(on) second=(on) try
@@ -58,7 +58,7 @@ honest_has() {
                 first=(on "$sublet" run -q --name attacker --mem 8G --share 30 --)
                 second=(on "$sublet" run -q --name honest --mem 8G --share 70 --)
         fi
-        for try in 1 2 3; do
+        for try in 1 2 3 4 5 6; do
                 attack "$name" "${first[@]}"
                 honest "${second[@]}"
                 attack_ends
