@@ -12,6 +12,7 @@
 #include "kube/kubectl/verbs.h"
 #include "kube/plugin/verbs.h"
 #include "kube/webhook/verbs.h"
+#include "oci/node/verbs.h"
 #include "oci/verbs.h"
 #include "plan/verbs.h"
 #include "record/verbs.h"
