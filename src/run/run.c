@@ -398,10 +398,15 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
         return code;
 }
 
+static void filter_done(struct sock_fprog *filter)
+{
+        free(filter->filter);
+}
+
 int run_main(int argc, char **argv)
 {
         static struct run run; /* large */
-        struct sock_fprog filter = { 0 };
+        _cleanup_(filter_done) struct sock_fprog filter = { 0 };
         struct err err = { 0 };
         bool has_daemon = false;
         int code, r;
@@ -431,7 +436,6 @@ int run_main(int argc, char **argv)
         r = run.is_preload ? run_preloaded(&run, has_daemon, &err) :
             has_daemon     ? run_with_daemon(&run, &filter, &err) :
                              run_supervised(&run, &filter, &err);
-        free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         else if (r != EXIT_CANNOT && r != EXIT_NOT_FOUND && !run_record_is_whole(&run) && r == 0)
