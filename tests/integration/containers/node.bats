@@ -225,3 +225,23 @@ END
         echo "$output"
         kill -0 "$machine_process"
 }
+
+@test "the pods of node-setup run the verb with words that it takes, on labelled nodes only, and without the API" {
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        run -0 /usr/bin/python3 - "$BATS_TEST_DIRNAME/../../../deploy/kubernetes/node-setup/setup.yaml" << 'END'
+import sys, yaml
+labels = {}
+for one in yaml.safe_load_all(open(sys.argv[1])):
+    pod = one['spec']['template']['spec']
+    [container], [volume] = pod['containers'], pod['volumes']
+    assert pod['automountServiceAccountToken'] is False and volume['hostPath']['path'] == '/'
+    labels[container['args'][1]] = pod['nodeSelector']['sublet.dev/setup']
+    print(*container['args'])
+assert labels == {'watch': 'true', 'remove': 'remove'}, labels
+END
+        [ "${#lines[@]}" -eq 2 ]
+        for words in "${lines[@]}"; do
+                # shellcheck disable=SC2086  # words
+                run -0 "$sublet" $words --help
+        done
+}
