@@ -5,10 +5,25 @@
  * The meter is behind by some milliseconds, on some releases by a second. Time that is not metered yet is predicted:
  * the holder of that time used it. When the meter catches up, the difference is in `spent` (which may be negative), so
  * a wrong prediction is corrected and never counted twice.
+ *
+ *      A1  A turn is charged to its holder whether it used it or not: what nobody else had of it was its own to use,
+ *          and is not owed to it. Else one that holds turns without work would be owed all of them, and take the device
+ *          in one go later.
+ *      A2  What always-on entities have of a turn is not charged to the holder as far as it is their share: they come
+ *          when they want. More is: one that has nothing to do stays on the device until another comes, and a holder
+ *          with work would have come.
+ *
+ *      Neither counts for an entity whose cap is below its share, which is owed little, nor for a turn in which its cap
+ *      took the holder off, nor where launches cannot be seen: it has no rings to lie with, and demand.c finds it idle
+ *      by the meter.
  */
 #include "turns/inside.h"
 
 #include <string.h>
+
+#define HANDED_OVER (2 * NSEC_PER_MSEC)   /* of a turn, at its ends: calls and a switch */
+#define HANDED_OVER_SHORT NSEC_PER_MSEC   /* the same, in short rounds */
+#define VACANT_MOST (400 * NSEC_PER_USEC) /* nobody was on the device for so long at a handover, at most */
 
 /* Adds what holders used between `from` and now. */
 static void predict_use(struct turns *turns, nsec from)
@@ -99,6 +114,7 @@ static void account_owed(struct turns *turns)
 void account_update(struct turns *turns, const struct turns_view *view)
 {
         nsec until = nsec_min(view->metered_until, turns->now);
+        struct meter_span span = { .from = turns->metered_until, .vacant = until - turns->metered_until };
         struct turn_sums sums = { 0 };
 
         turns->metered_until = until;
@@ -106,6 +122,7 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 struct entity *entity = &turns->entities[i];
 
                 entity->spent = entity->used; /* of the call before */
+                span.vacant -= nsec_max(view->tenants[i].used - entity->counted, 0);
                 entity->counted = nsec_max(view->tenants[i].used, entity->counted);
                 entity->used = entity->counted;
                 note_starts(entity, &view->tenants[i]);
@@ -117,11 +134,16 @@ void account_update(struct turns *turns, const struct turns_view *view)
 
                 entity->spent = entity->used - entity->spent;
                 sums.spent += entity->spent;
-                if (!entity->is_time_sliced)
-                        turns->always_on_used += entity->spent;
+                *(entity->is_time_sliced ? &turns->sliced_used : &turns->always_on_used) += entity->spent;
                 if (entity->spent > 0 || entity->n_new_starts)
                         sums.slices += slices_of(entity);
         }
+        if (view->has_unmanaged)
+                span.vacant = 0;
+        turns->turn.was_blocked |= turns->holder != NOBODY && turns->entities[turns->holder].is_blocked;
+        if (turns->now - until < LATE)
+                turns->turn.vacant += nsec_max(span.vacant, 0);
+        claims_look(turns, view, &span);
         for (size_t i = 0; i < turns->n; i++)
                 bursts_look(turns, &turns->entities[i], &view->tenants[i]);
         for (size_t i = 0; i < turns->n; i++) {
@@ -136,6 +158,47 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 account_promised(turns);
         else
                 account_owed(turns);
+}
+
+void account_turn_begin(struct turns *turns)
+{
+        turns->turn = (struct turn_account){ .from = turns->now,
+                                             .was_blocked = turns->entities[turns->holder].is_blocked,
+                                             .used = turns->entities[turns->holder].used,
+                                             .counted = turns->entities[turns->holder].counted,
+                                             .always_on_used = turns->always_on_used,
+                                             .sliced_used = turns->sliced_used };
+}
+
+/* Two periods of what always-on entities are promised: so long may their bursts be. */
+static nsec yielded(const struct turns *turns, struct entity *entity, nsec held, nsec wanted)
+{
+        uint32_t shares = 0;
+        nsec yielded;
+
+        for (size_t i = 0; i < turns->n; i++)
+                shares += turns->entities[i].is_time_sliced ? 0 : turns->entities[i].share;
+        entity->yielded = nsec_min(entity->yielded + part(held, shares), part(2 * turns->period, shares));
+        yielded = nsec_min(nsec_max(wanted, 0), entity->yielded);
+        entity->yielded -= yielded;
+        return yielded;
+}
+
+void account_turn_end(struct turns *turns)
+{
+        const struct turn_account *turn = &turns->turn;
+        struct entity *holder = &turns->entities[turns->holder];
+        nsec held = turns->now - turn->from, had = holder->used - turn->used;
+        nsec others = nsec_max(turns->sliced_used - turn->sliced_used - had, 0), unused;
+
+        if (holder->counted > turn->counted) /* it was on the device */
+                held -= is_short_round(turns) ? HANDED_OVER_SHORT : HANDED_OVER;
+        unused = held - had - others -
+                 yielded(turns, holder, held, turns->always_on_used - turn->always_on_used); /* A2 */
+        unused = nsec_max(unused, turn->vacant - VACANT_MOST);
+        if (unused > 0 && !holder->is_at_cap && !turn->was_blocked && holder->work != TURNS_WORK_UNKNOWN)
+                holder->owed = nsec_max(holder->owed - unused, -turns->period); /* A1 */
+        account_turn_begin(turns);
 }
 
 void account_hold(struct turns *turns, int entity)

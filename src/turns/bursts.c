@@ -47,7 +47,7 @@ void bursts_look(const struct turns *turns, struct entity *entity, const struct 
 {
         if (!tenant->is_resident && tenant->stopped_at > tenant->started_at)
                 entity->was_cut = tenant->stopped_at - tenant->started_at > steps_slice_in_force(turns, entity) / 4 * 3;
-        if (tenant->work != TURNS_WORK_NONE || tenant->is_resident)
+        if (entity->work != TURNS_WORK_NONE || tenant->is_resident)
                 entity->quiet_at = 0;
         else if (!entity->quiet_at || entity->quiet_at < nsec_max(tenant->launched_at, tenant->started_at))
                 entity->quiet_at = turns->now;
@@ -59,8 +59,10 @@ bool bursts_is_idle(const struct turns *turns, const struct turns_view *view, in
         const struct turns_tenant *tenant = &view->tenants[i];
         nsec latest = nsec_max(tenant->launched_at, tenant->started_at);
 
-        if (tenant->work != TURNS_WORK_NONE || turns->now - turns->metered_until > LATE)
+        if (entity->work != TURNS_WORK_NONE || turns->now - turns->metered_until > LATE)
                 return false;
+        if (entity->is_contradicted)
+                return true;
         if (tenant->is_resident)
                 return entity->has_step && !entity->was_cut &&
                        turns->now - latest > 4 * entity->half_step + 2 * NSEC_PER_MSEC;
@@ -94,7 +96,7 @@ void bursts_charge(struct turns *turns, const struct turns_view *view, int i, ns
         else if (is_idle)
                 entity->saturated_for = nsec_max(entity->saturated_for - 2 * passed, 0);
         else if (spent_by_all > spent) {
-                bool is_deep = !entity->is_synchronous && view->tenants[i].work == TURNS_WORK_PENDING &&
+                bool is_deep = !entity->is_synchronous && entity->work == TURNS_WORK_PENDING &&
                                spent + waited > passed / 10 * 9;
 
                 entity->saturated_for += is_deep ? passed : nsec_min(passed, 2 * LOOK);

@@ -135,12 +135,15 @@ bool demand_is_open(const struct turns *turns, const struct turns_view *view)
 static bool was_switched_to(struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *tenant = &view->tenants[turns->holder];
+        const struct entity *entity = &turns->entities[turns->holder];
         nsec until = switched_to_by(turns, view);
 
+        if (entity->is_contradicted)
+                return false;
         if (turns->is_switched_to)
                 return true;
-        if (tenant->is_resident || tenant->started_at >= turns->hold_from || tenant->work == TURNS_WORK_PENDING) {
-                turns->is_switched_to = tenant->work != TURNS_WORK_PENDING;
+        if (tenant->is_resident || tenant->started_at >= turns->hold_from || entity->work == TURNS_WORK_PENDING) {
+                turns->is_switched_to = entity->work != TURNS_WORK_PENDING;
                 return true;
         }
         if (turns->metered_until >= until)
@@ -215,6 +218,7 @@ static enum verdict probe_verdict(const struct turns *turns, const struct turns_
         nsec from = turns->probe.from, passed = turns->metered_until - from;
         nsec had = holder->used - turns->probe.used;
         nsec wait = turns->probe.wait + SWITCH;
+        bool is_held_back = turns->entities[turns->probe.next].work == TURNS_WORK_PENDING; /* by slices */
         nsec waited = (nsec)(turns->entities[turns->holder].n_starts - turns->probe.n_starts) * wait;
 
         if (turns->now - from > PROBE_MAX)
@@ -222,7 +226,7 @@ static enum verdict probe_verdict(const struct turns *turns, const struct turns_
         if (passed < nsec_max(PROBE_SPAN, 4 * wait))
                 return PROBE_OPEN;
         if (next->started_at < from && !next->is_resident)
-                return next->work == TURNS_WORK_PENDING ? PROBE_BUSY : PROBE_NEXT_IDLE; /* held back by slices */
+                return is_held_back ? PROBE_BUSY : PROBE_NEXT_IDLE;
         return had + waited > passed / 3 * 2 ? PROBE_BUSY : PROBE_IDLE;
 }
 
@@ -266,6 +270,7 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
                 return;
         }
         if (!was_switched_to(turns, view)) {
+                account_turn_end(turns);
                 time_slice_end(turns, turns->holder);
                 return;
         }

@@ -56,6 +56,7 @@ static void sign_add(struct turns_sign *to, const struct turns_sign *more)
         to->is_satisfied &= more->is_satisfied;
         to->is_blocked |= more->is_blocked;
         to->is_capped |= more->is_capped;
+        to->is_resident |= more->is_resident;
         to->is_at_work |= more->is_at_work;
         to->debt = nsec_max(to->debt, more->debt);
         to->used += more->used;
@@ -122,7 +123,7 @@ static void ranks_see(struct gangs *gangs, unsigned int device, const struct tur
                 rank->told_at = view->now;
                 rank->metered_until = nsec_min(view->metered_until, view->now);
                 rank->was_seen |= rank->sign.started_at >= gang->since ||
-                                  (rank->sign.is_at_work && rank->metered_until >= gang->since);
+                                  (rank->sign.is_resident && rank->metered_until >= gang->since);
         }
 }
 

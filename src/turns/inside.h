@@ -29,6 +29,7 @@ enum {
 #define SWITCHED_TO_SHORT (3 * NSEC_PER_MSEC) /* the same, in such rounds: sooner, and sometimes wrongly */
 #define BURST_MAX (20 * NSEC_PER_MSEC)        /* longer than that is not a burst */
 #define BURST_LONG (60 * NSEC_PER_MSEC)       /* the same, of one that is known to drain its queue */
+#define SLICED (10 * NSEC_PER_MSEC)           /* a slice is in force by then */
 #define LATE (5 * NSEC_PER_MSEC)              /* a meter further behind says nothing about this moment */
 
 #define SLICE_OWN 0                      /* the driver's own */
@@ -76,6 +77,7 @@ struct entity {
         bool has_turn;  /* still to come in this round */
         nsec turn;      /* its length */
         nsec owed, debt;
+        nsec yielded;       /* account.c, A2: what always-on entities may still have of its turns at their cost */
         nsec allowance;     /* of debt, while always-on */
         nsec saturated_for; /* while always-on: for so long it has wanted all there is */
 
@@ -90,12 +92,18 @@ struct entity {
         nsec beside;            /* what it had had, in n_beside intervals, when others began to work beside it */
         uint64_t n_beside;
         bool has_goal;
-        bool may_burst;  /* bursts.c: it is charged for use only, and looked at */
-        bool was_cut;    /* a slice seems to have ended its latest interval on the device */
-        nsec quiet_at;   /* since when looks find it off the device with nothing launched; 0: it is not */
-        nsec may_wait;   /* for the turns of others; INT64_MAX: it does not matter */
-        nsec step_slice; /* longer than its step; 0: none yet */
-        nsec sliced_at;  /* when `slice` changed */
+        enum turns_work work;          /* claims.c: what its rings say, unless the meter contradicts it */
+        bool is_contradicted;          /* as long as the device does not switch to it */
+        nsec claims_since, claimed_at; /* since when it has, off the device, and when last; 0: it does not */
+        nsec denied_for;               /* so long it was enabled meanwhile, as of the meter */
+        nsec held_back;                /* by the slices of others, at most */
+        bool may_burst;                /* bursts.c: it is charged for use only, and looked at */
+        bool was_cut;                  /* a slice seems to have ended its latest interval on the device */
+        nsec quiet_at;                 /* since when looks find it off the device with nothing launched; 0: it is not */
+        nsec may_wait;                 /* for the turns of others; INT64_MAX: it does not matter */
+        nsec step_slice;               /* longer than its step; 0: none yet */
+        nsec sliced_at;                /* when `slice` changed */
+        nsec slice_before;
 
         bool is_enabled;  /* by the latest orders */
         nsec switched_at; /* when that changed */
@@ -113,6 +121,15 @@ struct entity {
 struct hold {
         nsec from;
         int entity;
+};
+
+/* The accounts as they were when a turn began. */
+struct turn_account {
+        nsec from;
+        nsec used, counted;
+        nsec always_on_used, sliced_used;
+        nsec vacant;      /* nobody was on the device for so long since */
+        bool was_blocked; /* its cap took the holder off */
 };
 
 /* The holder and the next time-sliced entity are enabled together, to see whether the holder is idle. */
@@ -141,9 +158,11 @@ struct turns {
         int holder, latest;  /* index, or NOBODY: the present holder, and the latest one */
         bool is_switched_to; /* the device was seen to switch to the holder */
         nsec hold_from, hold_until;
-        int given_by;        /* the holder before, until the device has switched; or NOBODY */
-        bool is_seized;      /* by a gang: nobody takes turns */
-        nsec always_on_used; /* by all always-on entities, ever */
+        int given_by;             /* the holder before, until the device has switched; or NOBODY */
+        bool is_seized;           /* by a gang: nobody takes turns */
+        nsec always_on_used;      /* by all always-on entities, ever */
+        nsec sliced_used;         /* by all time-sliced ones */
+        struct turn_account turn; /* of the holder */
         struct probe probe;
         nsec probe_after;           /* no probe before: one at a time, and not often */
         struct hold holds[N_HOLDS]; /* the newest at n_holds - 1 */
@@ -213,6 +232,16 @@ void ranks_obey(struct turns *turns, const struct turns_view *view, const struct
 /* account.c: used, spent, debt and owed. account_hold: the entity that holds the device from now on, or NOBODY. */
 void account_update(struct turns *turns, const struct turns_view *view);
 void account_hold(struct turns *turns, int entity);
+void account_turn_begin(struct turns *turns); /* of the holder */
+void account_turn_end(struct turns *turns);   /* what it did not use is not owed to it */
+
+/* What the meter knows since the call before: from `from` on, of which nobody was on the device for `vacant`. */
+struct meter_span {
+        nsec from, vacant;
+};
+
+/* claims.c: entity->work, from what the rings say and what the device did. */
+void claims_look(struct turns *turns, const struct turns_view *view, const struct meter_span *span);
 
 /* cap.c: blocks entities that have used their cap. cap_rate: the ppm that are given of it, a little less than the cap,
  * so that calls may be late. */

@@ -109,6 +109,7 @@ void round_robin_give(struct turns *turns, int entity, nsec from)
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
         turns->is_switched_to = false;
+        account_turn_begin(turns);
         wake_at(turns, turns->now + (is_short_round(turns) ? SWITCHED_TO_SHORT : SWITCHED_TO_MAX));
 }
 
@@ -119,6 +120,7 @@ void round_robin_pause(struct turns *turns, nsec until)
         if (turns->holder != NOBODY) {
                 struct entity *holder = &turns->entities[turns->holder];
 
+                account_turn_end(turns);
                 holder->turn = turns->hold_until - turns->now;
                 holder->has_turn = holder->turn >= TURN_MIN / 2;
                 if (holder->has_turn)
@@ -136,6 +138,8 @@ static void round_robin_pass(struct turns *turns)
         nsec from = late >= 0 && late < on_time ? turns->hold_until : turns->now; /* R2 */
         int next = round_robin_after(turns, turns->latest);
 
+        if (turns->holder != NOBODY && turns->policy == TURNS_POLICY_TURNS)
+                account_turn_end(turns);
         if (next == NOBODY) {
                 round_begin(turns);
                 next = round_robin_after(turns, turns->latest);

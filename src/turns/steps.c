@@ -38,7 +38,6 @@
 #define TURN_ROOM (4 * NSEC_PER_MSEC)
 #define HANDOVER NSEC_PER_MSEC          /* what a wait is longer than the turns in it: calls, and a switch */
 #define ROUNDS_OF (100 * NSEC_PER_MSEC) /* that many hold whole rounds: R1 */
-#define SLICED (10 * NSEC_PER_MSEC)     /* a slice is in force by then */
 #define SLICE_LEAST (2 * NSEC_PER_MSEC) /* the driver's own, before that */
 #define AT_ONCE (60 * NSEC_PER_USEC)    /* nothing was left of its step */
 #define ON_CALL (300 * NSEC_PER_USEC)   /* until an entity may come on */
@@ -135,7 +134,7 @@ void steps_watch_handover(struct turns *turns, const struct turns_view *view)
         if (!steps_is_gentle(turns, before))
                 return;
         if (next->started_at < turns->hold_from || rest > most) {
-                if (next->work == TURNS_WORK_PENDING)
+                if (turns->entities[turns->holder].work == TURNS_WORK_PENDING)
                         evidence(before, HAS_NOT_DRAINED);
                 return;
         }

@@ -108,7 +108,7 @@ static void orders_write(struct turns *turns, const struct turns_view *view, str
                 nsec slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
 
                 if (slice != entity->slice)
-                        entity->sliced_at = turns->now;
+                        entity->sliced_at = turns->now, entity->slice_before = entity->slice;
                 entity->slice = slice;
         }
 }
@@ -142,6 +142,11 @@ nsec turns_decide(struct turns *turns, const struct turns_view *view, const stru
         orders_write(turns, view, ret_orders);
         turns->before = turns->now;
         return nsec_max(turns->wake_at, turns->now + CALL_SPACING);
+}
+
+enum turns_work turns_work(const struct turns *turns, size_t i)
+{
+        return i < turns->n ? turns->entities[i].work : TURNS_WORK_UNKNOWN;
 }
 
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)

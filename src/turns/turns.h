@@ -37,7 +37,8 @@
  *      T2  no tenant is metered more than its cap over any second;
  *      T3  no tenant that wants the device waits longer than three periods;
  *      T4  a share that is not wanted is lent, and is back within a period when it is wanted again;
- *      T5  every view yields orders: a tenant may appear, leave, or never end its kernel at any call.
+ *      T5  what a tenant's rings say takes no time of others by itself: claims.c;
+ *      T6  every view yields orders: a tenant may appear, leave, or never end its kernel at any call.
  *
  * Threads: none; a struct turns belongs to its caller.
  */
@@ -113,7 +114,8 @@ struct turns_view {
         nsec now;
         nsec metered_until; /* records up to here have been read; <= now */
         const struct turns_tenant *tenants;
-        size_t n_tenants; /* <= TURNS_TENANTS_MAX */
+        size_t n_tenants;   /* <= TURNS_TENANTS_MAX */
+        bool has_unmanaged; /* an unmanaged process is on the device, as of the meter */
 };
 
 struct turns_order {
@@ -129,6 +131,7 @@ struct turns_sign {
         bool is_satisfied; /* a latency entity that has left as much of its share unused as it had used too much */
         bool is_blocked;   /* it has used its cap */
         bool is_capped;
+        bool is_resident;
         bool is_at_work; /* the meter has it on the device, or it has launched what the device has not taken */
         nsec debt;       /* when it wants more: what it has used too much */
         nsec used;       /* metered, and predicted until now */
@@ -187,6 +190,9 @@ bool turns_rest(const struct turns *turns, nsec *ret_always_on);
 
 /* What one step of the i-th tenant of the latest view takes, if that is known (steps.c); else 0. */
 nsec turns_step(const struct turns *turns, size_t i);
+
+/* What the rings of the i-th tenant of the latest view say, unless the meter contradicts it (claims.c): then NONE. */
+enum turns_work turns_work(const struct turns *turns, size_t i);
 
 enum turns_policy turns_policy_in_force(const struct turns_settings *settings); /* never AUTO */
 nsec turns_period(const struct turns_settings *settings);                       /* of a round of turns */

@@ -33,6 +33,9 @@ check() { # CLAIM CONDITION
 # moment mostly wait for each other's making: on an H200 they left 686 permille, nothing that a share of 30 could stop.
 share_beside() { case $1 in time_born_off) echo 90 ;; *) echo 70 ;; esac; }
 
+# Who only says that it computes takes nothing without a daemon: it has no control there.
+takes_nothing() { [ "$1" = time_waits ]; }
+
 attacks=("$@")
 [ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/time_*.c; do basename "$f" .c; done)
 # shellcheck disable=SC2086  # a list of flags
@@ -93,7 +96,7 @@ for attack in "${attacks[@]}"; do
         beside "$attack" "$sublet" run -q --mem 8G
         of_alone=$((done * 1000 / alone)) due=$(($(share_beside "$attack") * 10))
         check "$attack: the honest tenant has its share of $due ($of_alone permille; without a daemon ${native[$attack]})" \
-                "$([ $of_alone -ge $((due - 20)) ] && [ "${native[$attack]}" -lt $((due - 50)) ] && echo y)"
+                "$([ $of_alone -ge $((due - 20)) ] && { takes_nothing "$attack" || [ "${native[$attack]}" -lt $((due - 50)) ]; } && echo y)"
         table+=("$(printf '%-24s %9s %9s' "$attack" "${native[$attack]}" $of_alone)")
 done
 say "$(printf '%-24s %9s %9s' 'honest beside' 'no daemon' 'tenant')"

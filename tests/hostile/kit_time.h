@@ -39,5 +39,9 @@ void time_context(void);
 
 void time_compute(void);
 
+/* Does not compute: writes GP_PUT of its compute channels without ringing a doorbell, so that work seems to wait. Else
+ * as time_compute; ends the program if it has no such channels. */
+void time_pretend(void);
+
 /* Computes for so long without a word; how many kernels were done. */
 unsigned long time_compute_for(unsigned int msec);

@@ -118,3 +118,10 @@ keeps_its_share() {
 @test "processes that compute for a moment, many at once, have their tenant's share together" {
         keeps_its_share time-many-processes
 }
+
+# It computes nothing, so it takes nothing without a daemon. Believed, it would leave the honest one next to nothing.
+@test "a tenant that writes to its rings without a doorbell has no turns, and takes no time of another" {
+        daemon_start
+        honest_has -gt 850 time-waits
+        grep -q '^rings=[1-9]' "$out"
+}

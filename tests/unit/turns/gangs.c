@@ -252,6 +252,33 @@ static void a_job_that_wants_less_than_its_share_is_on_all_the_time(void **state
         server_done(&server);
 }
 
+/* Its rings say that work waits on the second device, and it has none there. */
+static void a_rank_that_only_pretends_to_work_takes_no_time_of_its_device(void **state)
+{
+        (void)state;
+        begin(2);
+        ADD(.devices = 3, .share = 500, .work = 2 * MSEC, .meet = TICK, .uses = 1, .lies = 2);
+        single(0, 500), single(1, 500);
+        run(3 * SEC);
+        expect_had(0, 0, 1000, 2000, 485, 505);
+        expect_had(1, 0, 1000, 2000, 485, 505);
+        expect_had(2, 1, 1000, 2000, 960, 1000);
+        server_done(&server);
+}
+
+static void a_gang_that_only_pretends_to_work_takes_no_time_of_others(void **state)
+{
+        (void)state;
+        begin(2);
+        ADD(.devices = 3, .share = 500, .work = 2 * MSEC, .meet = MSEC, .lies = 3, .quiet_from = SEC,
+            .quiet_until = 4 * SEC);
+        single(0, 500), single(1, 500);
+        run(4 * SEC);
+        expect_had(1, 0, 1500, 2000, 980, 1000);
+        expect_had(2, 1, 1500, 2000, 980, 1000);
+        server_done(&server);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -265,6 +292,8 @@ int main(void)
                 cmocka_unit_test(a_gang_has_the_whole_of_devices_that_nobody_else_wants),
                 cmocka_unit_test(a_cap_holds_on_each_device_over_any_second),
                 cmocka_unit_test(a_job_that_wants_less_than_its_share_is_on_all_the_time),
+                cmocka_unit_test(a_rank_that_only_pretends_to_work_takes_no_time_of_its_device),
+                cmocka_unit_test(a_gang_that_only_pretends_to_work_takes_no_time_of_others),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

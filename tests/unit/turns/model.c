@@ -116,6 +116,7 @@ static void launch(struct model *model, struct model_context *context)
         case ON_OFF:
                 context->left = about(model, tenant->work);
                 break;
+        case LIAR:
         case PERIODIC:
                 context->left += tenant->work;
                 context->next = model->now + tenant->gap;
@@ -302,6 +303,8 @@ static bool knows_pending(struct model *model, int tenant)
         for (int i = 0; i < model->n_contexts; i++) {
                 const struct model_context *context = &model->contexts[i];
 
+                if (context->tenant == tenant && model->tenants[tenant].kind == LIAR)
+                        return true;
                 if (context->tenant == tenant && context->left &&
                     (!context->is_taken || shows_late(&model->tenants[tenant], context) ||
                      model->tenants[tenant].kind == DEEP || model->tenants[tenant].kind == ON_OFF))
@@ -428,7 +431,7 @@ static void switch_all(struct model *model, const int *who, const struct turns_o
                 advance(model, model->now + (OFF_CALL - OFF_EFFECT));
 }
 
-static void waits_watch(struct model *model, const struct turns_tenant *seen, const int *who, int n, nsec *wake)
+static void waits_watch(struct model *model, struct turns_tenant *seen, const int *who, int n, nsec *wake)
 {
         uint64_t resident = 0;
 
@@ -437,6 +440,7 @@ static void waits_watch(struct model *model, const struct turns_tenant *seen, co
                         resident = seen[i].id;
         for (int i = 0; i < n; i++)
                 if (seen[i].goal) {
+                        seen[i].work = turns_work(model->turns, (size_t)i);
                         (void)waits_look(&model->tenants[who[i]].waits, &seen[i], resident, model->now,
                                          turns_step(model->turns, (size_t)i));
                         *wake = earlier(*wake, model->now + 2 * MSEC);

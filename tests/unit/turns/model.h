@@ -33,6 +33,7 @@ enum model_kind {
         PERIODIC,  /* `work` every `gap`, whether the work before is done or not */
         AT_RANDOM, /* `work` every `gap` in the mean; what waits is done together, counted from the first */
         SERVER,    /* the same, but one by one, as a service does that launches and waits: from its arrival */
+        LIAR,      /* writes GP_PUT every `gap`, and rings no doorbell; each time `work` is real. Its rings hold work */
         ON_OFF,    /* about `work` with a deep queue, then nothing for about `gap` */
 };
 

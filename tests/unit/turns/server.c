@@ -223,6 +223,10 @@ static size_t build_view(struct server *server, const struct server_device *devi
                                                   .is_resident = device->current == device->ranks[k],
                                                   .n_starts = rank->n_starts,
                                                   .n_groups = 1 };
+                if (tenant->lies & 1u << rank->device) {
+                        ret[n - 1].work = TURNS_WORK_PENDING;
+                        ret[n - 1].launched_at = ret[n - 1].watched_at = server->now;
+                }
         }
         return n;
 }

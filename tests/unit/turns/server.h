@@ -37,6 +37,7 @@ struct server_tenant {
         nsec skew;    /* rank k works so much longer each, so the first waits for the last */
         nsec begins_at, quiet_from, quiet_until;
         bool is_idle;
+        uint32_t lies; /* bits: devices on which its rings say that work waits, whatever it does */
 
         /* results */
         uint64_t n_steps;
