@@ -20,7 +20,7 @@ enum {
 struct ask {
         struct http_client *client;
         char base[sizeof(UNIX) - 1 + SOCKET_PATH]; /* "unix:" and the socket */
-        bool is_anew;
+        bool is_anew, is_named;                    /* is_named: who asks said the directory */
 };
 
 static const char *socket_of(const struct ask *ask)
@@ -35,6 +35,7 @@ int ask_new(const char *dir, struct ask **ret, struct err *err)
 
         if (!ask || http_client_new(&ask->client) < 0)
                 return err_set(err, -ENOMEM, "asking the daemon");
+        ask->is_named = dir && *dir;
         if (!dir)
                 dir = getenv("SUBLET_DIR");
         if (!dir || !*dir)
@@ -70,7 +71,9 @@ static int failure_say(const struct ask *ask, const struct http_answer *answer, 
         case -EACCES:
                 return socket_refusal_say(path, err);
         case -ECONNREFUSED:
-                return err_say(err, -ECONNREFUSED, "no daemon answers at %s: start it with 'sublet daemon'", path);
+                return err_say(err, -ECONNREFUSED, "no daemon answers at %s: start it with 'sublet daemon%s%.*s'", path,
+                               ask->is_named ? " --dir " : "",
+                               ask->is_named ? (int)(strlen(path) - strlen("/sublet.sock")) : 0, path);
         case -ETIMEDOUT:
                 return err_say(err, -ETIMEDOUT, "the daemon at %s does not answer in time", path);
         case -ECONNRESET:

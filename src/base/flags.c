@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-        FLAGS_MAX = 32,
+        FLAGS_MAX = 40,
         LEFT = 64,       /* of a row of the help */
         LONG_ONLY = 256, /* getopt's value of the first row */
         COUNT_MAX = 1000000,
@@ -40,6 +40,12 @@ int flag_text(const struct flag *flag, const char *value, struct err *err)
         (void)err;
         *(const char **)flag->to = value;
         return 0;
+}
+
+/* flags_read counts. */
+int flag_once(const struct flag *flag, const char *value, struct err *err)
+{
+        return flag_text(flag, value, err);
 }
 
 /* The words stand between '|' in the row's argument, which is "=one|two|three". */
@@ -209,12 +215,24 @@ static const char *unknown_of(char **argv, char letter[static 3])
         return letter;
 }
 
+/* `given` has a bit per row. */
+static int take(const struct flag *flags, const struct flag *flag, uint64_t *given, struct err *err)
+{
+        uint64_t bit = UINT64_C(1) << (flag - flags);
+
+        if (flag->read == flag_once && *given & bit)
+                return flag_refuse(flag, optarg, "the second of these, and there can be one", err);
+        *given |= bit;
+        return flag->read(flag, optarg, err);
+}
+
 int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, bool is_command,
                struct err *err)
 {
         struct option longs[FLAGS_MAX + 2];
         char shorts[2 * FLAGS_MAX + 4] = "+", letter[3];
         const struct flag *flag;
+        uint64_t given = 0;
         int option, r = read_environment(flags, n_flags, err);
 
         assert(n_flags <= FLAGS_MAX);
@@ -234,7 +252,7 @@ int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, 
                         return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 if (!flag)
                         return refuse_unknown(argv[0], unknown_of(argv, letter), flags, n_flags, err);
-                r = flag->read(flag, optarg, err);
+                r = take(flags, flag, &given, err);
                 if (r < 0)
                         return r;
         }

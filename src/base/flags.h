@@ -32,6 +32,7 @@ struct flag {
 
 int flag_is(const struct flag *flag, const char *value, struct err *err);    /* bool: it was given, without a value */
 int flag_text(const struct flag *flag, const char *value, struct err *err);  /* const char *: of argv */
+int flag_once(const struct flag *flag, const char *value, struct err *err);  /* the same: two of it are bad use */
 int flag_word(const struct flag *flag, const char *value, struct err *err);  /* the same: a word of `argument` */
 int flag_span(const struct flag *flag, const char *value, struct err *err);  /* nsec: see duration_parse; not 0 */
 int flag_count(const struct flag *flag, const char *value, struct err *err); /* unsigned int: 1 to 1000000 */

@@ -25,6 +25,7 @@ enum lock_rank {
         LOCK_PODS,      /* what the device plugin knows of devices and of its node's pods; a leaf */
         LOCK_HTTP,      /* an HTTP server's connections and their peers; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
+        LOCK_CLOSING,   /* of a process: descriptors that are to be closed; a leaf */
         LOCK_RANKS,
 };
 

@@ -35,6 +35,55 @@ pid_t process_parent(pid_t process)
         return stat_read(path, text, sizeof(text), &at) ? (pid_t)strtol(at + 4, NULL, 10) : -1;
 }
 
+uint64_t process_began(pid_t process)
+{
+        enum { FIELD = 22, STATE = 3 }; /* proc(5): starttime, and what stands behind the name */
+        char path[64], text[512];
+        const char *at;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/stat", process);
+        if (!stat_read(path, text, sizeof(text), &at))
+                return 0;
+        at += 2;
+        for (int i = STATE; i < FIELD && at; i++)
+                at = (at = strchr(at, ' ')) ? at + 1 : NULL;
+        return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* One number behind it: a process below another PID namespace has one of each. */
+static bool has_one_number(const char *status)
+{
+        const char *at = strstr(status, "\nNSpid:\t");
+
+        if (!at)
+                return true; /* a kernel without namespaces */
+        at += strlen("\nNSpid:\t");
+        return at[strspn(at, "0123456789")] == '\n';
+}
+
+bool process_is_near(pid_t process, uid_t user)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[64], text[4096];
+        unsigned int ids[4];
+        const char *at;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+        if (n == sizeof(text) - 1)
+                return false; /* so many groups that the rest was not read */
+        text[n < 0 ? 0 : n] = '\0';
+        at = strstr(text, "\nUid:\t"); /* a newline in its name is written as \n */
+        if (!at || sscanf(at, "\nUid:\t%u\t%u\t%u\t%u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+                return false;
+        for (int i = 0; i < 4; i++)
+                if (ids[i] != user)
+                        return false;
+        return has_one_number(text);
+}
+
 static bool thread_is_alive(pid_t process, const char *thread)
 {
         char path[64], text[512];

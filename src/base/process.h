@@ -4,11 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 /* Whether a thread of it has not ended; a main thread that has ended alone does not count. False: it has gone. */
 bool process_is_alive(pid_t process);
+
+/* When it began, in ticks since the machine did. With its number this names a process: a number is used again, but not
+ * within a tick. 0: it has gone. */
+uint64_t process_began(pid_t process);
+
+/* Whether all of its users are that one, in no PID namespace below ours. What is not may have put its command line and
+ * environment into memory that never comes: who reads these waits. */
+bool process_is_near(pid_t process, uid_t user);
 
 pid_t process_parent(pid_t process); /* -1: it has gone */
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/rights.h"
 
+#include "base/descriptors.h"
+
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 union control {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * RIGHTS_MAX)];
+        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * RIGHTS_ALL)];
 };
 
 ssize_t rights_send(int socket, struct iovec *parts, size_t n_parts, const int *fds, size_t n_fds, int flags)
@@ -32,7 +33,7 @@ ssize_t rights_send(int socket, struct iovec *parts, size_t n_parts, const int *
         return n < 0 ? -errno : n;
 }
 
-static void fds_take(const struct cmsghdr *header, size_t most, struct rights *ret)
+static void fds_take(const struct cmsghdr *header, size_t most, uint64_t sender, struct rights *ret)
 {
         size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -43,13 +44,14 @@ static void fds_take(const struct cmsghdr *header, size_t most, struct rights *r
                 if (ret->n < most && ret->n < RIGHTS_MAX) {
                         ret->fds[ret->n++] = fd;
                 } else {
-                        (void)close(fd);
+                        descriptors_drop(fd, sender);
                         ret->flags |= MSG_CTRUNC;
                 }
         }
 }
 
-ssize_t rights_receive(int socket, struct iovec *parts, size_t n_parts, size_t most, int flags, struct rights *ret)
+ssize_t rights_receive(int socket, struct iovec *parts, size_t n_parts, size_t most, int flags, uint64_t sender,
+                       struct rights *ret)
 {
         union control control;
         struct msghdr message = {
@@ -70,7 +72,20 @@ ssize_t rights_receive(int socket, struct iovec *parts, size_t n_parts, size_t m
                 if (header->cmsg_type == SCM_CREDENTIALS)
                         memcpy(&ret->sender, CMSG_DATA(header), sizeof(ret->sender));
                 if (header->cmsg_type == SCM_RIGHTS)
-                        fds_take(header, most, ret);
+                        fds_take(header, most, sender, ret);
         }
         return n;
+}
+
+/* A packet comes with who sent it, also an empty one; the end of the connection does not. There is no room for
+ * descriptors: the kernel drops its copies. Source: unix_dgram_recvmsg, scm_recv_unix (net/unix), 5.10 to 6.18. */
+bool rights_are_left(int socket)
+{
+        char control[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(8)));
+        struct msghdr message = { .msg_control = control, .msg_controllen = sizeof(control) };
+        int on = 1;
+
+        if (shutdown(socket, SHUT_RD) < 0 || setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+                return true;
+        return recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 0 || message.msg_controllen;
 }

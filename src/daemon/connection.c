@@ -2,6 +2,7 @@
 #include "daemon/connection.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "gate/gate.h"
 #include "shim/shim.h"
@@ -45,6 +46,17 @@ struct connection {
         nsec since;
 };
 
+static uint64_t sender_of(enum connection_kind kind, uid_t uid)
+{
+        return kind == CONNECTION_ATTACH ? daemon_sender_inside(uid) : daemon_sender(uid);
+}
+
+/* Root of the machine is trusted; root of a container is not. */
+static bool is_late(enum connection_kind kind, uid_t uid)
+{
+        return (uid != 0 || kind == CONNECTION_ATTACH) && descriptors_are_late(sender_of(kind, uid));
+}
+
 static void connection_drop(struct connection *connection)
 {
         struct daemon *daemon = connection->daemon;
@@ -55,7 +67,7 @@ static void connection_drop(struct connection *connection)
         *at = connection->next;
         daemon->n_connections--;
         loop_drop(daemon->loop, &connection->source);
-        closep(&connection->source.fd);
+        descriptors_drop(connection->source.fd, sender_of(connection->kind, connection->peer.uid));
         if (connection->tenant)
                 admit_undo(daemon, connection->tenant);
         attach_undo(daemon, connection->attaching);
@@ -218,10 +230,9 @@ static bool on_lease(struct connection *connection, const struct message *messag
 }
 
 /* The shim gets copies of both descriptors, and the tenant is the shim's from here on. */
-static void on_listener(struct connection *connection, struct message *message)
+static void on_listener(struct connection *connection, const struct message *message)
 {
-        _cleanup_(closep) int listener = message_take_fd(message, 0);
-        _cleanup_(closep) int record = message_take_fd(message, 1);
+        int listener = message_fd(message, 0), record = message_fd(message, 1);
         struct err err = { 0 };
         int r = -EINVAL;
 
@@ -229,6 +240,9 @@ static void on_listener(struct connection *connection, struct message *message)
                 (void)err_say(&err, r, "a listener belongs behind a granted lease");
         else if (!shim_is_listener(listener)) /* before a process is started for it */
                 (void)err_say(&err, r, "what was sent as the tenant's listener is none");
+        else if (record >= 0 && !descriptors_is_plain(record)) /* which a child closes, for which this loop waits */
+                (void)err_say(&err, r,
+                              "--record: not a plain file on a file system that is mounted here and no FUSE: name one");
         else
                 r = shims_start(connection->daemon, connection->tenant, listener, connection->source.fd, -1, record,
                                 &err);
@@ -330,18 +344,35 @@ static bool connection_handle(struct connection *connection, struct message *mes
         return false;
 }
 
+/* How many descriptors a message may bring. */
+static size_t n_wanted(enum connection_kind kind, const char *type)
+{
+        if (kind == CONNECTION_SHIM)
+                return MESSAGE_FDS; /* ours */
+        if (!strcmp(type, "listener"))
+                return kind == CONNECTION_ATTACH ? 1 : 2;
+        return !strcmp(type, "return") ? 2 : 0;
+}
+
+/* Whoever sends descriptors that nobody wants is not heard any more. */
 static void on_message(struct loop_source *source, uint32_t events)
 {
         struct connection *connection = source->context;
+        uint64_t sender = sender_of(connection->kind, connection->peer.uid);
+        bool is_over = is_late(connection->kind, connection->peer.uid);
         struct message message;
-        int r = message_receive(source->fd, &message);
-        bool is_over = r != MESSAGE_OK && r != MESSAGE_E_NONE;
 
         (void)events;
-        if (r == MESSAGE_OK) {
-                connection->has_spoken = true;
-                is_over = connection_handle(connection, &message);
-                message_done(&message);
+        if (!is_over) {
+                int r = message_receive_from(source->fd, sender, &message);
+
+                is_over = r != MESSAGE_OK && r != MESSAGE_E_NONE;
+                if (r == MESSAGE_OK) {
+                        connection->has_spoken = true;
+                        is_over = message_keep_fds(&message, n_wanted(connection->kind, message_type(&message)));
+                        is_over = is_over || connection_handle(connection, &message) || message_has_fd(&message);
+                        message_done(&message);
+                }
         }
         if (is_over)
                 connection_drop(connection);
@@ -359,7 +390,7 @@ bool connections_accept(const struct daemon *daemon, enum connection_kind kind, 
                 n += c->peer.uid == uid && (c->kind == CONNECTION_ATTACH) == is_attach;
                 n_attaching += c->kind == CONNECTION_ATTACH;
         }
-        if (is_attach && n_attaching >= ATTACHING_MAX)
+        if ((is_attach && n_attaching >= ATTACHING_MAX) || is_late(kind, uid))
                 return false;
         return is_root ? daemon->n_connections < CONNECTIONS_MAX :
                          daemon->n_connections < CONNECTIONS_MAX - CONNECTIONS_SPARE && n < CONNECTIONS_PER_USER;
@@ -370,7 +401,7 @@ void connection_new(struct daemon *daemon, enum connection_kind kind, int socket
         struct connection *connection = calloc(1, sizeof(*connection));
 
         if (!connection) {
-                closep(&socket);
+                descriptors_drop(socket, sender_of(kind, peer->uid));
                 return;
         }
         *connection = (struct connection){ .next = daemon->connections,

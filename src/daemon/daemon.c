@@ -147,11 +147,20 @@ static int start_sched(struct daemon *daemon, struct device *device, struct err 
         return r < 0 ? err_set(err, r, "device %u", device->index) : 0;
 }
 
+/* 1: it is new; 0: it was there; -errno. */
 static int make_directory(const char *path, mode_t mode, struct err *err)
 {
-        if (mkdir(path, mode) < 0 && errno != EEXIST)
-                return err_set(err, -errno, "making %s", path);
-        return 0;
+        if (mkdir(path, mode) == 0)
+                return 1;
+        if (errno == EEXIST)
+                return 0;
+        if (errno == EACCES && geteuid() != 0)
+                return err_say(
+                        err, -EACCES,
+                        "making %s: Permission denied: start it as root, or name a directory of yours by --dir or "
+                        "$SUBLET_DIR",
+                        path);
+        return err_set(err, -errno, "making %s", path);
 }
 
 /* The lock lasts as long as *ret_fd is open, which is the caller's. */
@@ -194,18 +203,25 @@ static int prepare_directories(struct settings *settings, int *ret_lock, struct 
 {
         char parent[sizeof(settings->state)];
         char *slash;
-        int r;
+        int is_new, r;
 
         (void)umask(0022);
-        if ((r = make_directory(settings->dir, 0755, err)) < 0 ||
-            (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0 ||
-            (r = directory_check(settings->dir, err)) < 0)
+        is_new = r = make_directory(settings->dir, 0755, err);
+        if (r < 0)
                 return r;
+        if ((r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0 ||
+            (r = directory_check(settings->dir, err)) < 0) {
+                if (is_new)
+                        (void)rmdir(settings->dir);
+                return r;
+        }
         (void)snprintf(parent, sizeof(parent), "%s", settings->state);
         slash = strrchr(parent, '/');
         if (slash && slash != parent) {
                 *slash = '\0';
                 r = make_directory(parent, 0755, err);
+                if (r < 0 && is_new)
+                        (void)rmdir(settings->dir);
         }
         return r < 0 ? r : lock_directory(settings->dir, ret_lock, err);
 }
@@ -249,8 +265,10 @@ static void on_heartbeat(struct loop_timer *timer)
         struct daemon *daemon = timer->context;
 
         daemon_heartbeat(daemon);
+        shims_reap(daemon); /* a thread that a library of the driver's started may have taken SIGCHLD (seen, H200) */
         shims_tick(daemon);
         suspend_tick(daemon);
+        sleep_look(daemon);
         preloads_tick(daemon);
         mps_tick(daemon);
         listeners_tick(daemon);
@@ -356,6 +374,21 @@ static void raise_file_limit(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* The locks of the directory and of the devices. No daemon serves a directory that is not there yet: who is refused for
+ * the devices makes none. */
+static int take_place(struct daemon *daemon, int *ret_lock, int *ret_serve_lock, struct err *err)
+{
+        bool is_there = access(daemon->settings.dir, F_OK) == 0;
+        int r;
+
+        if (!is_there && (*ret_serve_lock = gpu_serve_lock(err)) < 0)
+                return *ret_serve_lock;
+        r = prepare_directories(&daemon->settings, ret_lock, err);
+        if (r == 0 && is_there)
+                r = *ret_serve_lock = gpu_serve_lock(err);
+        return r < 0 ? r : 0;
+}
+
 static int daemon_run(struct daemon *daemon, struct err *err)
 {
         _cleanup_(closep) int lock = -1, serve_lock = -1;
@@ -363,8 +396,7 @@ static int daemon_run(struct daemon *daemon, struct err *err)
 
         raise_file_limit();
         if ((r = gpu_backend_find(&daemon->backend, err)) < 0 ||
-            (r = prepare_directories(&daemon->settings, &lock, err)) < 0 ||
-            (r = serve_lock = gpu_serve_lock(err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
+            (r = take_place(daemon, &lock, &serve_lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
         store_on_progress(daemon->store, on_progress, daemon);

@@ -2,16 +2,24 @@
 #include "daemon/listeners.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
+#include "base/rights.h"
 #include "gate/gate.h"
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
+#include "daemon/containers/ghosts.h"
 #include "daemon/containers/pending.h"
+#include "daemon/state/events.h"
 #include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+
+enum {
+        STUCK_SEC = 60,
+};
 
 static struct listening_socket {
         const char *name;
@@ -37,7 +45,8 @@ static void on_accept(struct loop_source *source, uint32_t events)
 {
         const struct listening_socket *listening_socket =
                 (const struct listening_socket *)((const char *)source - offsetof(struct listening_socket, source));
-        _cleanup_(closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        enum connection_kind kind = listening_socket->kind;
         struct daemon *daemon = source->context;
         struct ucred peer = { 0 };
 
@@ -46,12 +55,31 @@ static void on_accept(struct loop_source *source, uint32_t events)
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
                 loop_drop(daemon->loop, source);
         if (fd < 0 || socket_peer(fd, &peer) < 0)
+                descriptors_drop(fd, DESCRIPTORS_OURS);
+        else if (listening_socket->is_agents && daemon_is_master(daemon, peer.uid))
+                agent_accept(daemon, fd, &peer);
+        else if (!listening_socket->is_agents && connections_accept(daemon, kind, peer.uid))
+                connection_new(daemon, kind, fd, &peer);
+        else if (!listening_socket->is_agents && !rights_are_left(fd))
+                closep(&fd); /* at once: who has sent too much would let them pile up */
+        else
+                descriptors_drop(fd,
+                                 kind == CONNECTION_ATTACH ? daemon_sender_inside(peer.uid) : daemon_sender(peer.uid));
+}
+
+/* Once until it is over, and once a minute at most. */
+static void watch_stuck(struct daemon *daemon, nsec now)
+{
+        uint64_t sender = DESCRIPTORS_OURS;
+        unsigned int n = descriptors_stuck(DESCRIPTORS_ALL, &sender);
+        bool was_stuck = daemon->is_stuck;
+
+        daemon->is_stuck = n;
+        if (!n || was_stuck || (daemon->stuck_at && now - daemon->stuck_at < STUCK_SEC * NSEC_PER_SEC))
                 return;
-        if (listening_socket->is_agents) {
-                if (daemon_is_master(daemon, peer.uid))
-                        agent_accept(daemon, TAKE_FD(fd), &peer);
-        } else if (connections_accept(daemon, listening_socket->kind, peer.uid))
-                connection_new(daemon, listening_socket->kind, TAKE_FD(fd), &peer);
+        daemon->stuck_at = now;
+        event_emit(daemon, EVENT_DESCRIPTORS_STUCK, NULL, -1, "%u; user %u%s", n, daemon_sender_user(sender),
+                   daemon_sender_is_inside(sender) ? ", at attach.sock" : "");
 }
 
 void listeners_tick(struct daemon *daemon)
@@ -60,7 +88,9 @@ void listeners_tick(struct daemon *daemon)
 
         agent_tick(daemon, now);
         pending_tick(daemon);
+        ghosts_tick(daemon);
         connections_tick(daemon, now);
+        watch_stuck(daemon, now);
         for (size_t i = 0; i < ARRAY_SIZE(listening_sockets); i++)
                 if (!listening_sockets[i].source.is_added && listening_sockets[i].source.fd >= 0)
                         (void)loop_add(daemon->loop, &listening_sockets[i].source, EPOLLIN);
@@ -80,6 +110,8 @@ static int listening_socket_open(struct daemon *daemon, struct listening_socket 
         listening_socket->source = (struct loop_source){ .fd = r, .ready = on_accept, .context = daemon };
         if (r >= 0)
                 r = loop_add(daemon->loop, &listening_socket->source, EPOLLIN);
+        if (r == -EPERM && listening_socket->is_groups && daemon->settings.group != GROUP_ANY)
+                return err_say(err, r, "--group: only root can give sockets to a group that it is no member of");
         return r < 0 ? err_set(err, r, "listening on %s/%s", daemon->settings.dir, listening_socket->name) : 0;
 }
 

@@ -21,6 +21,10 @@ enum {
         PORT_MAX = 65535,
 };
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* asm-generic/socket.h of Linux 6.16; connections have it from the socket that listens */
+#endif
+
 static_assert(SOCKET_PATH == sizeof(((struct sockaddr_un *)NULL)->sun_path), "as large as the kernel's");
 
 static int address_format(struct sockaddr_un *ret, const char *path, va_list arguments)
@@ -32,9 +36,27 @@ static int address_format(struct sockaddr_un *ret, const char *path, va_list arg
         return n < 0 || (size_t)n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-int socket_listen(int type, mode_t mode, const char *path, ...)
+/* refuses: NULL where descriptors are welcome. */
+static int listen_at(int type, mode_t mode, const struct sockaddr_un *address, bool *refuses)
 {
         _cleanup_(closep) int fd = -1;
+        const int no = 0;
+
+        if (unlink(address->sun_path) < 0 && errno != ENOENT)
+                return -errno;
+        fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+        if (refuses)
+                *refuses = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
+        /* The mode is set before the path exists, so that it is never wider; and after, for what the umask took. */
+        if (fd < 0 || (mode && fchmod(fd, mode) < 0) ||
+            bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+            (mode && chmod(address->sun_path, mode) < 0) || listen(fd, SOMAXCONN) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int socket_listen(int type, mode_t mode, const char *path, ...)
+{
         struct sockaddr_un address;
         va_list arguments;
         int r;
@@ -42,26 +64,31 @@ int socket_listen(int type, mode_t mode, const char *path, ...)
         va_start(arguments, path);
         r = address_format(&address, path, arguments);
         va_end(arguments);
-        if (r < 0)
-                return r;
-        if (unlink(address.sun_path) < 0 && errno != ENOENT)
-                return -errno;
-        fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-        /* The mode is set before the path exists, so that it is never wider; and after, for what the umask took. */
-        if (fd < 0 || (mode && fchmod(fd, mode) < 0) ||
-            bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            (mode && chmod(address.sun_path, mode) < 0) || listen(fd, SOMAXCONN) < 0)
+        return r < 0 ? r : listen_at(type, mode, &address, NULL);
+}
+
+static int listen_group(int type, gid_t group, const char *path, bool *refuses)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = -1;
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return -ENAMETOOLONG;
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        fd = listen_at(type, group == GROUP_ANY ? 0666 : 0660, &address, refuses);
+        if (fd >= 0 && group != GROUP_ANY && chown(path, (uid_t)-1, group) < 0) /* until here it is root's alone */
                 return -errno;
         return TAKE_FD(fd);
 }
 
 int socket_listen_group(int type, gid_t group, const char *path)
 {
-        _cleanup_(closep) int fd = socket_listen(type, group == GROUP_ANY ? 0666 : 0660, "%s", path);
+        return listen_group(type, group, path, NULL);
+}
 
-        if (fd >= 0 && group != GROUP_ANY && chown(path, (uid_t)-1, group) < 0) /* until here it is root's alone */
-                return -errno;
-        return TAKE_FD(fd);
+int socket_listen_for_bytes(int type, gid_t group, const char *path, bool *ret_refuses)
+{
+        return listen_group(type, group, path, ret_refuses);
 }
 
 int socket_connect(int type, unsigned int patience, const char *path, ...)

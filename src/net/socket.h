@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -29,6 +30,10 @@ int socket_listen(int type, mode_t mode, const char *path, ...) __attribute__((f
 
 /* The same for every user, or for root and the members of a group: GROUP_ANY is every user. */
 int socket_listen_group(int type, gid_t group, const char *path);
+
+/* The same, where only bytes are wanted: the kernel refuses messages with descriptors, from the first connection on.
+ * *ret_refuses: it does; Linux can since 6.16. */
+int socket_listen_for_bytes(int type, gid_t group, const char *path, bool *ret_refuses);
 
 /* patience: seconds that connecting, and each send and receive after it, may take; 0: any. Returns the descriptor;
  * -errno. */

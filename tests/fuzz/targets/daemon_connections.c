@@ -79,6 +79,15 @@ static unsigned int count_descriptors(void)
         return n;
 }
 
+/* As many as that are open within ten seconds. */
+static bool is_soon(unsigned int n)
+{
+        for (nsec until = clock_now() + 10 * NSEC_PER_SEC; count_descriptors() != n; usleep(100))
+                if (clock_now() > until)
+                        return false;
+        return true;
+}
+
 static void stop(struct loop_timer *timer)
 {
         loop_stop(timer->context);
@@ -356,6 +365,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int i = 0; i < STEPS_MAX && left; i++)
                 step();
         end();
-        require(count_descriptors() == n);
+        require(is_soon(n)); /* threads close what was sent (base/descriptors.h) */
         return 0;
 }

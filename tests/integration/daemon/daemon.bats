@@ -136,6 +136,77 @@ END
         [ -z "$(pgrep -P "$daemon")" ]
 }
 
+# clogs USER SOCKET...: sends to each of them what does not close, and keeps it so until clogs_end. The daemon stands
+# still meanwhile: whoever closes last is the one who waits.
+clogs() {
+        mkfifo "$machine/clog.$1"
+        kill -STOP "$daemon"
+        setpriv --reuid "$1" --regid "$1" --clear-groups "$plain/tests/hostile/attack-listener-held" "$SUBLET_DIR" "${@:2}" \
+                < "$machine/clog.$1" > "$machine/sent.$1" 2>&1 3>&- &
+        clog=$!
+        exec 7> "$machine/clog.$1"
+        wait_for grep -q '^sent' "$machine/sent.$1"
+        kill -CONT "$daemon"
+        cat "$machine/sent.$1"
+}
+
+clogs_end() {
+        exec 7>&-
+        wait "$clog"
+}
+
+n_stuck() { api /metrics | awk '$1 == "sublet_daemon_descriptors_stuck" { print $2 }'; }
+
+@test "descriptors that do not close, sent to the daemon's sockets, hold up nobody but their sender" {
+        [ "$(id -u)" -eq 0 ] || skip "needs root to become somebody else"
+        chmod -R a+rwX "$machine"
+        setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
+        run -0 "$plain/tests/hostile/attack-listener-held" control
+        [ "${output#waited }" -ge 1000 ] || { echo "no attack: $output ms"; return 1; }
+        daemon_start
+        clogs 4001 tenant.sock attach.sock
+        grep -q '^sent 8 of 8' "$machine/sent.4001"
+        timeout 20 "$sublet" ps
+        as_user 4002 timeout 20 "$sublet" run --mem 1G -- true
+        wait_for happened DESCRIPTORS_STUCK
+        api /v1/events | jq -e 'any(.[]; .name == "DESCRIPTORS_STUCK" and (.detail | contains("user 4001")))'
+        wait_for eval '[ "$(n_stuck)" -ge 200 ]'
+        run ! as_user 4001 timeout 20 "$sublet" run --mem 1G -- true # not heard until its own are closed
+        as_user 4002 timeout 20 "$sublet" run --mem 1G -- true       # which starts a process beside all these
+        clogs_end
+        wait_for eval '[ "$(n_stuck)" -eq 0 ]'
+        as_user 4001 timeout 20 "$sublet" run --mem 1G -- true
+        [ "$(find /proc/"$daemon"/fd | wc -l)" -lt 64 ]
+}
+
+@test "a runtime's socket and that of a tenant without a shim close nothing while others wait" {
+        [ "$(id -u)" -eq 0 ] || skip "needs root, as a runtime does"
+        daemon_start
+        clogs 0 seccomp.sock tenant.sock
+        grep -q '^sent 8 of 8' "$machine/sent.0"
+        on timeout 20 "$sublet" run --mem 1G -- true
+        wait_for happened DESCRIPTORS_STUCK
+        on timeout 20 "$sublet" run --mem 1G -- true
+        clogs_end
+        wait_for eval '[ "$(n_stuck)" -eq 0 ]'
+}
+
+@test "descriptors sent beside a request of the API do not hold it up" {
+        [ "$(id -u)" -eq 0 ] || skip "needs root to become somebody else"
+        chmod -R a+rwX "$machine"
+        setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
+        daemon_start
+        clogs 4001 sublet.sock
+        # 83 is SO_PASSRIGHTS: where the kernel can refuse them, it does
+        if /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).setsockopt(socket.SOL_SOCKET, 83, 0)' 2> /dev/null; then
+                grep -q '^sent 0 of 4' "$machine/sent.4001"
+        fi
+        timeout 20 "$sublet" ps
+        as_user 4002 timeout 20 "$sublet" ps
+        clogs_end
+        as_user 4001 timeout 20 "$sublet" ps
+}
+
 @test "without a descriptor left the daemon waits instead of spinning, and goes on when there is one" {
         local limit spent
         daemon_start
@@ -254,7 +325,9 @@ END
         run on "$sublet" daemon --dir "$machine/other"
         [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
         [[ $output == *"another daemon serves the devices of this machine already"* ]]
-        [ ! -e "$machine/other/sublet.sock" ]
+        [ ! -e "$machine/other" ]
+        run -2 on "$sublet" daemon --dir "$machine/other" --listen :0 --listen :1
+        [ "$output" = "sublet daemon: --listen :1: the second of these, and there can be one" ]
         lodger one --mem 1G -- sleep 60
         daemon_end KILL
         daemon_start # also beside a tenant that lives
@@ -387,6 +460,16 @@ END
         [ "$(curl -sS "${url}healthz" | jq -r .status)" = ok ]
         [ "$(curl -sS "${url}readyz" | jq -r .status)" = ready ]
         run ! curl -sS -m 5 "http://127.0.0.2:${url#http://127.0.0.1:}healthz"
+}
+
+@test "a port that another process has is one line with the next step" {
+        /usr/bin/python3 -c 'import socket, signal; s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True); signal.pause()' \
+                > "$machine/port" 3>&- &
+        supervisors+=($!)
+        wait_for [ -s "$machine/port" ]
+        run -1 --separate-stderr on timeout 30 "$sublet" daemon --dir "$machine/x" --listen "127.0.0.1:$(cat "$machine/port")"
+        kill "${supervisors[-1]}"
+        [ "$stderr" = "sublet daemon: --listen 127.0.0.1:$(cat "$machine/port"): another process has this port: end it, or choose another port" ]
 }
 
 # status OPTION...: of an answer of the port

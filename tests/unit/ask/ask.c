@@ -114,7 +114,8 @@ static void no_daemon_names_the_next_step(void **state)
         (void)state;
         assert_int_equal(ask_new("/nonexistent", &ask, NULL), 0);
         assert_int_equal(ask_get(ask, "/v1/version", &root, &err), -ECONNREFUSED);
-        assert_string_equal(err.text, "no daemon answers at /nonexistent/sublet.sock: start it with 'sublet daemon'");
+        assert_string_equal(err.text, "no daemon answers at /nonexistent/sublet.sock: start it with 'sublet daemon "
+                                      "--dir /nonexistent'");
 }
 
 static void the_directory_is_given_or_the_environments_or_the_default(void **state)

@@ -13,7 +13,7 @@
 
 struct values {
         bool is_all;
-        const char *dir;
+        const char *dir, *listen;
         nsec period, since;
         unsigned int count;
         int code, operand;
@@ -27,6 +27,7 @@ static struct values parse(const char *words, char *copy, char **argv)
         const struct flag flags[] = {
                 { "all", 'a', flag_is, &v.is_all, NULL, NULL, NULL },
                 { "dir", 0, flag_text, &v.dir, NULL, NULL, NULL },
+                { "listen", 0, flag_once, &v.listen, NULL, NULL, NULL },
                 { "delay", 'd', flag_span, &v.period, NULL, NULL, NULL },
                 { "since", 0, flag_since, &v.since, NULL, NULL, NULL },
                 { "number", 'n', flag_count, &v.count, NULL, NULL, NULL },
@@ -51,11 +52,12 @@ static struct values parse(const char *words, char *copy, char **argv)
 static void options_and_operands_may_be_mixed(void **state)
 {
         char copy[128], *argv[16];
-        struct values v = parse("one --dir /x -a two -d 250ms -n7", copy, argv);
+        struct values v = parse("one --dir /y --listen :1 --dir /x -a two -d 250ms -n7", copy, argv);
 
         (void)state;
         assert_true(v.is_all);
         assert_string_equal(v.dir, "/x");
+        assert_string_equal(v.listen, ":1");
         assert_int_equal(v.period, 250 * NSEC_PER_MSEC);
         assert_int_equal(v.count, 7);
         assert_string_equal(argv[v.operand], "one");
@@ -112,6 +114,7 @@ static void what_is_wrong_is_one_line_and_bad_use(void **state)
                 { "-d", "sublet: -d needs a value\n" },
                 { "-d 5parsecs", "sublet: --delay 5parsecs: not a span such as 5s, 250ms or 1h30m\n" },
                 { "-d 0", "sublet: --delay 0: not a span such as 5s, 250ms or 1h30m\n" },
+                { "--listen a --dir x --listen b", "sublet: --listen b: the second of these, and there can be one\n" },
                 { "-n 0", "sublet: --number 0: not a number of 1 to 1000000\n" },
                 { "-n -1", "sublet: --number -1: not a number of 1 to 1000000\n" },
                 { "--since never",

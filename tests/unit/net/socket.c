@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/rights.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,6 +48,21 @@ static void a_socket_replaces_what_is_left_there_and_has_its_mode(void **state)
                 assert_int_equal(mode_of(path), 0666);
         }
         (void)umask(before);
+}
+
+static void where_bytes_are_wanted_the_kernel_refuses_descriptors_if_it_can(void **state)
+{
+        bool refuses = false;
+        _cleanup_(closep) int listener = socket_listen_for_bytes(SOCK_STREAM, GROUP_ANY, path, &refuses);
+        _cleanup_(closep) int client = socket_connect(SOCK_STREAM, 0, "%s", path);
+        struct iovec data = { (char[]){ 'x' }, 1 };
+        int in = STDIN_FILENO;
+
+        (void)state;
+        assert_true(listener >= 0 && client >= 0);
+        assert_int_equal(mode_of(path), 0666);
+        assert_int_equal(rights_send(client, &data, 1, &in, 1, MSG_NOSIGNAL), refuses ? -EPERM : 1);
+        assert_int_equal(rights_send(client, &data, 1, NULL, 0, MSG_NOSIGNAL), 1);
 }
 
 static void a_client_connects_and_is_known(void **state)
@@ -117,6 +133,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_socket_replaces_what_is_left_there_and_has_its_mode),
+                cmocka_unit_test(where_bytes_are_wanted_the_kernel_refuses_descriptors_if_it_can),
                 cmocka_unit_test(a_client_connects_and_is_known),
                 cmocka_unit_test(nobody_there_and_a_path_too_long_are_told_apart),
                 cmocka_unit_test(a_tcp_address_is_host_and_port),
