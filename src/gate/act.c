@@ -248,6 +248,12 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_QUIET] = NULL,
 };
 
+static int serve_full(struct request *request)
+{
+        request->outcome = GATE_ANSWERED;
+        return request->call.status_at == UINT32_MAX ? -ENOMEM : answer(request, RM_STATUS_NO_MEMORY);
+}
+
 static int act(struct request *request)
 {
         if (is_long(request))
@@ -383,9 +389,10 @@ static int serve_decoded(struct request *request, uint32_t number)
         }
         if (request->verdict.capability && !(request->verdict.capability & request->gate->lease->capabilities))
                 return serve_incapable(request);
-        if (!request->gate->host->is_awaited(request))
+        r = wait_if_suspended(request);
+        if (r == -EINTR || !request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
-        return act(request);
+        return r < 0 ? serve_full(request) : act(request);
 }
 
 /* r: the answer to the system call. One that is made again is not told twice; what the kernel makes in the tenant has

@@ -7,6 +7,10 @@
 /* From a request with its descriptor, node and address to an answer; `number` as the system call had it. */
 int serve_request(struct request *request, uint32_t number);
 
+/* suspended.c: a call that takes memory of a suspended tenant waits. 0: it may be made; -EINTR: nobody waits for it any
+ * more; -ETIMEDOUT, -EBUSY: it is to be refused, and the event is sent. */
+int wait_if_suspended(struct request *request);
+
 /* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */

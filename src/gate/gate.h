@@ -49,6 +49,8 @@ struct gate;
  * program learns that it is below one (preload/attach.h). Type 'F', so that the filter sees it. */
 #define GATE_PROBE 0xc00446ffu
 
+#define GATE_WAIT_MOST (600 * NSEC_PER_SEC)
+
 /* The desired state of the tenant's compute channels on a device. */
 struct gate_desired {
         bool is_disabled;
@@ -128,11 +130,20 @@ struct gate_options {
         void *record_context;
 
         /*
+         * A tenant that is suspended (suspended.c). Any thread; neither may block. NULL: it never is.
+         *      is_away   whether a call of that process that takes memory of a device must wait now
+         *      waits     such a call begins to wait, or no longer does
+         */
+        bool (*is_away)(void *context, pid_t process);
+        void (*waits)(void *context, pid_t process, bool begins);
+        nsec wait_most; /* until it is answered that there is no memory; 0: GATE_WAIT_MOST */
+
+        /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
          *      channel  one has come or gone, before the tenant has its answer; one at a time, in the driver's order
          *      desired  asked after `channel`, and again after a call that follows it (wire/control_block.h)
          *      usage_changed  quotas or processes may have changed; at once with itself
-         * (`lends`, `borrow`, `stands` and `give_back` have the same context.)
+         * (`lends`, `borrow`, `stands`, `give_back`, `is_away` and `waits` have the same context.)
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
         struct gate_desired (*desired)(void *context, unsigned int device);
@@ -183,6 +194,8 @@ struct gate_holding {
         bytes size;
 };
 size_t gate_processes(struct gate *gate, struct gate_holding *ret, size_t n);
+/* process_began (base/process.h) of such a process, whoever has its number by now. 0: not known. */
+uint64_t gate_process_began(struct gate *gate, uint32_t id);
 size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n);
 
 /* Of what it holds on a device. */
@@ -253,7 +266,9 @@ bool gate_lender_gone(struct gate *gate, uint32_t lender);
 
 size_t gate_loans(struct gate *gate); /* how many are out */
 
-/* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
+/* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. Waits for them 5 s at most:
+ * not NULL says that some still wait for memory of the tenant's. Then the caller ends its process soon, which ends
+ * them, and keeps until then what it gave the gate; a record is ended by gate_record_end. */
 struct gate *gate_free(struct gate *gate);
 
 /* Columns of sublet/events.def. */

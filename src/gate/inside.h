@@ -29,6 +29,8 @@ enum {
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
         GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
 
+        GATE_WAITING_MAX = 256, /* calls of a suspended tenant: out of memory. The others are left to resume it */
+
         GATE_CLIENT_LOCKS = 64,    /* clients that share one wait for each other */
         GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: interrupts a thread that waits for a notification */
 
@@ -108,7 +110,8 @@ struct gate {
 
         pthread_t watcher;
         _Atomic unsigned int n_threads;
-        atomic_bool is_ticking; /* the watcher checks the readers every millisecond */
+        _Atomic unsigned int n_waiting; /* threads that wait in suspended.c */
+        atomic_bool is_ticking;         /* the watcher checks the readers every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */

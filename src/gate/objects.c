@@ -64,9 +64,19 @@ static bool is_in_loose_channel(const struct request *request, const struct ledg
 
 /*
  * A channel without a group gets a hidden one, which has no handle: it cannot be given slices. Decoders and the copies
- * of Vulkan work that way. So such a channel is for tenants with video or graphics, and no object that could compute is
- * made in it: a group's word for its engine counts for nothing (state/channels.h). Groups and channels are finite.
+ * of Vulkan work that way, and the copies of libcuda's checkpoint (seen, H200, 580.159.04). So such a channel is for
+ * tenants with video or graphics, unless it says copy engine, and no object that could compute is made in it: a word
+ * for an engine counts for nothing (state/channels.h). Groups and channels are finite.
  */
+static bool may_be_loose(const struct request *request)
+{
+        const struct rm_layout *layout = &request->gate->options.layout;
+        uint32_t engine = rm_get32(request->params, request->params_size, layout->channel_engine_at);
+
+        return RM_ENGINE_IS_COPY(engine) ||
+               request->gate->lease->capabilities & (CAPABILITY_VIDEO | CAPABILITY_GRAPHICS);
+}
+
 static uint32_t check_channel(const struct request *request)
 {
         uint32_t class_number = request->call.class_or_cmd;
@@ -79,9 +89,7 @@ static uint32_t check_channel(const struct request *request)
                                        !is_in_loose_channel(request, &parent) ?
                                RM_STATUS_OK :
                                RM_STATUS_INVALID_CLASS;
-        if (parent.class_number == RM_CLASS_GROUP ||
-            (parent.class_number == RM_CLASS_DEVICE &&
-             request->gate->lease->capabilities & (CAPABILITY_VIDEO | CAPABILITY_GRAPHICS)))
+        if (parent.class_number == RM_CLASS_GROUP || (parent.class_number == RM_CLASS_DEVICE && may_be_loose(request)))
                 return RM_STATUS_OK;
         return RM_STATUS_INVALID_ARGUMENT;
 }

@@ -14,6 +14,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#define END_MAX (5 * NSEC_PER_SEC)
+
 static void on_wake(int number)
 {
         (void)number;
@@ -180,6 +182,11 @@ size_t gate_processes(struct gate *gate, struct gate_holding *ret, size_t n_room
         return n_rows;
 }
 
+uint64_t gate_process_began(struct gate *gate, uint32_t id)
+{
+        return processes_began(&gate->processes, (pid_t)id);
+}
+
 size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n_room)
 {
         struct ledger_borrowed_row rows[GATE_HOLDERS_MAX];
@@ -236,28 +243,34 @@ int gate_over(const struct gate *gate)
 }
 
 /* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver call comes back when
- * that does. */
-static void end_threads(struct gate *gate)
+ * that does; one that copies memory of the tenant's (userfaultfd, a file system that does not answer) when that comes,
+ * for which only the end of the process does not wait. False: there are such. */
+static bool end_threads(struct gate *gate)
 {
         struct timespec moment = { 0, 1000 * 1000 };
+        nsec until = clock_now() + END_MAX;
 
         gate->is_ending = true;
         (void)eventfd_write(gate->wake, 1);
         while (gate->n_threads) {
+                if (clock_now() > until)
+                        return false;
                 for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
                         (void)pool_end(&gate->listeners[i]);
                 (void)nanosleep(&moment, NULL);
         }
         if (gate->watcher)
                 (void)pthread_join(gate->watcher, NULL);
+        gate->watcher = 0;
+        return true;
 }
 
 struct gate *gate_free(struct gate *gate)
 {
         if (!gate)
                 return NULL;
-        if (gate->wake >= 0)
-                end_threads(gate);
+        if (gate->wake >= 0 && !end_threads(gate))
+                return gate;
         notify_listeners_done(gate);
         closep(&gate->over);
         closep(&gate->wake);

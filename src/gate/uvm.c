@@ -180,7 +180,8 @@ int serve_nothing(struct request *request)
 
 /*
  * UVM takes references of its own on a channel's buffers and on an address space: freeing the
- * object does not return them until it is unregistered, or the space ends. Source: uvm_user_channel.c,
+ * object does not return them until it is unregistered, or the space ends. An address space that is unregistered takes
+ * the channels of its device with it. Source: uvm_user_channel.c, uvm_va_space.c (remove_gpu_va_space),
  * nv_gpu_ops.c (nvGpuOpsRetainChannel, nvGpuOpsDupAddressSpace), 535 to 595.
  */
 enum {
@@ -200,13 +201,19 @@ static uint64_t block_get(const struct request *request, uint32_t at)
         return rm_get32(request->block, request->call.block_size, at);
 }
 
-/* A channel's key is its name, an address space's the first half of the device's uuid. */
+/* By the first half of its uuid. Of what is registered, and of UNREGISTER_GPU_VASPACE. */
+static uint64_t retained_where(const struct request *request)
+{
+        return rm_get64(request->block, request->call.block_size, 0);
+}
+
+/* A channel's key is its name, an address space's its device. */
 static uint64_t retained_key(const struct request *request)
 {
         bool is_end = request->call.kind == RM_UVM_UNREGISTER_CHANNEL;
 
         if (!is_about_channel(request))
-                return rm_get64(request->block, request->call.block_size, 0);
+                return retained_where(request);
         return block_get(request, is_end ? CHANNEL_CLIENT_AT : OF_SPACE_CLIENT_AT) << 32 |
                block_get(request, is_end ? CHANNEL_AT : OF_SPACE_OBJECT_AT);
 }
@@ -223,7 +230,7 @@ static void retain(struct request *request, struct ledger_entry *entry)
                 handle = object.parent;
                 ledger_own_gather(ledger, client, handle);
         }
-        ledger_retain(ledger, entry, request->space, retained_key(request), client, handle);
+        ledger_retain(ledger, entry, request->space, retained_key(request), retained_where(request), client, handle);
 }
 
 int serve_retain(struct request *request)
@@ -257,7 +264,10 @@ int serve_let_go(struct request *request)
         r = perform(request);
         if (request_is_done(request, r)) {
                 LOCKED(&gate->ledger_lock);
-                ledger_let_go(gate->ledger, request->space, retained_key(request));
+                if (is_about_channel(request))
+                        ledger_let_go(gate->ledger, request->space, retained_key(request));
+                else
+                        ledger_let_go_where(gate->ledger, request->space, retained_where(request));
         }
         return reply(request, r);
 }

@@ -88,15 +88,15 @@ static struct hold *hold_of(struct tree_node *node)
         return node ? OWNER_OF(node, struct hold, node) : NULL;
 }
 
-static struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t low)
+struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t low)
 {
         struct tree_node *node = tree_from(tree, (struct tree_key){ high, low });
 
         return node && node->key.high == high ? hold_of(node) : NULL;
 }
 
-static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high, uint64_t low,
-                             uint64_t length, struct memory *memory)
+struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high, uint64_t low, uint64_t length,
+                      struct memory *memory)
 {
         struct hold *hold = &TAKE(entry->first)->hold;
 
@@ -105,7 +105,7 @@ static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint
         return hold;
 }
 
-static void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
+void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
 {
         tree_take(tree, &hold->node);
         tables_gone(ledger, hold->tables, hold->tables_on);
@@ -242,7 +242,7 @@ void ledger_map_nothing(struct ledger *ledger, struct ledger_entry *entry, uint6
         (void)ledger_entry_free(ledger, entry);
 }
 
-static struct hold *hold_at(const struct tree *tree, uint64_t space, uint64_t base)
+struct hold *hold_at(const struct tree *tree, uint64_t space, uint64_t base)
 {
         struct hold *hold = hold_from(tree, space, base);
 
@@ -259,24 +259,6 @@ void ledger_tables_put(struct ledger *ledger, uint64_t space, uint64_t base, byt
                 return; /* the charge stays */
         hold->tables = size;
         hold->tables_on = devices;
-}
-
-void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t key, uint32_t client,
-                   uint32_t handle)
-{
-        const struct node *node = ledger_node(ledger, client, handle);
-
-        if (node && node->memory)
-                (void)hold_put(&ledger->retained, entry, space, key, 0, node->memory);
-        (void)ledger_entry_free(ledger, entry);
-}
-
-void ledger_let_go(struct ledger *ledger, uint64_t space, uint64_t key)
-{
-        struct hold *hold;
-
-        while ((hold = hold_at(&ledger->retained, space, key)) != NULL)
-                hold_gone(ledger, &ledger->retained, hold);
 }
 
 /* Managed ranges. */

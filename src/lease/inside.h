@@ -43,7 +43,7 @@ struct hold {
         struct tree_node node;
         struct tree_node owned; /* a managed range: (owner, base) */
         uint64_t length;
-        uint64_t where;        /* a mapping's device; 0: several */
+        uint64_t where;        /* the device of a mapping or of what a space retains; 0: several, or none */
         int64_t put_at;        /* a managed range */
         bool is_pool;          /* a range */
         uint64_t stamp;        /* an export: as of a node */
@@ -128,3 +128,15 @@ void bounds_count(struct ledger *ledger, uint32_t class_number, bool is_new);
 
 /* own.c: tables of a hold go. */
 void tables_gone(struct ledger *ledger, bytes size, uint32_t devices);
+
+/*
+ * holds.c: holds are found by (high, low), which is a space and a base, or a key.
+ *      hold_from   the first of `high` at `low` or behind it; hold_at: exactly there. NULL: none
+ *      hold_put    takes room of the entry, and holds the memory (NULL: none); never NULL
+ *      hold_gone   out of the tree, with what it held
+ */
+struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t low);
+struct hold *hold_at(const struct tree *tree, uint64_t space, uint64_t base);
+struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high, uint64_t low, uint64_t length,
+                      struct memory *memory);
+void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold);

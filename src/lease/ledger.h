@@ -269,11 +269,12 @@ uint32_t ledger_pages(const struct ledger *ledger, uint32_t client, uint32_t han
 void ledger_map_nothing(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
                         uint64_t length);
 
-/* A space keeps the object's memory until it lets go of the key (the caller's choice) or ends. One that is not known
- * keeps nothing. */
-void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t key, uint32_t client,
-                   uint32_t handle);
+/* A space keeps the object's memory until it lets go of the key or of all that it keeps there (both the caller's
+ * choice), or ends. An object that is not known keeps nothing. */
+void ledger_retain(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t key, uint64_t where,
+                   uint32_t client, uint32_t handle);
 void ledger_let_go(struct ledger *ledger, uint64_t space, uint64_t key);
+void ledger_let_go_where(struct ledger *ledger, uint64_t space, uint64_t where);
 
 /* What there are so many of that one more of the class is not to be made, and how many (bounds.def); NULL: it may be.
  * 0x41: a client. And whether there is no room for one more mapping, range, export or the like. Entries that are not

@@ -24,8 +24,10 @@ enum rm_engine rm_engine_of_class(uint32_t class_number)
 const char *rm_engine_name(enum rm_engine engine)
 {
         static const char *const names[RM_N_ENGINES] = {
-                [RM_ENGINE_NONE] = "none",       [RM_ENGINE_COPY] = "copy", [RM_ENGINE_DECODER] = "decoder",
-                [RM_ENGINE_ENCODER] = "encoder", [RM_ENGINE_JPEG] = "jpeg", [RM_ENGINE_OPTICAL_FLOW] = "optical-flow",
+                [RM_ENGINE_NONE] = "none",
+#define ENGINE(engine, name) [RM_ENGINE_##engine] = name,
+#include "sublet/engines.def"
+#undef ENGINE
         };
 
         return engine < RM_N_ENGINES ? names[engine] : "?";

@@ -11,11 +11,9 @@
 
 enum rm_engine {
         RM_ENGINE_NONE, /* graphics and compute, or not known yet */
-        RM_ENGINE_COPY,
-        RM_ENGINE_DECODER,
-        RM_ENGINE_ENCODER,
-        RM_ENGINE_JPEG,
-        RM_ENGINE_OPTICAL_FLOW,
+#define ENGINE(engine, name) RM_ENGINE_##engine,
+#include "sublet/engines.def"
+#undef ENGINE
         RM_N_ENGINES,
 };
 

@@ -67,6 +67,10 @@
 /* Objects of copy engines: 0xc0b5, 0xc8b5 and so on. */
 #define RM_CLASS_IS_COPY(c) ((c) % 0x100u == 0xb5u && (c) > 0xffu)
 
+/* What a group or a channel says of its engine: NV2080_ENGINE_TYPE_COPY0 to COPY9. Source: cl2080_notification.h,
+ * 525.147.05 to 595.45.04. */
+#define RM_ENGINE_IS_COPY(e) ((e) >= 0x09u && (e) <= 0x12u)
+
 /* Objects of one engine, which cannot compute: copy, decoder (0x..b0), encoder (b7), JPEG (d1), optical flow (fa). */
 #define RM_CLASS_IS_FIXED_ENGINE(c)                                                                                    \
         ((c) > 0xffu && ((c) % 0x100u == 0xb0u || (c) % 0x100u == 0xb5u || (c) % 0x100u == 0xb7u ||                    \

@@ -251,6 +251,8 @@ static pid_t server_start(const struct plan *plan, struct err *err)
                                "a machine runs in %s: 'sublet sim --join %s -- COMMAND' runs a command on it; or take "
                                "another directory",
                                plan->directory, plan->directory);
+        if (lock == -ENOTDIR)
+                return err_say(err, lock, "%s is no directory: choose another --dir", plan->directory);
         if (lock < 0)
                 return err_set(err, lock, "locking %s", plan->directory);
         if (pipe2(pair, O_CLOEXEC) < 0)

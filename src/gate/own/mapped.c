@@ -34,7 +34,7 @@ static void commit_map(const struct request *request, struct ledger_entry *entry
         LOCKED(&request->gate->ledger_lock);
 
         if (file == NO_FILE)
-                ledger_retain(ledger, entry, NO_FILE, (uint64_t)call->client << 32 | call->object, call->client,
+                ledger_retain(ledger, entry, NO_FILE, (uint64_t)call->client << 32 | call->object, 0, call->client,
                               call->object);
         else
                 (void)ledger_export(ledger, entry, file, 0, call->client, call->object);

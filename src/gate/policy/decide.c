@@ -265,6 +265,22 @@ static struct gate_verdict verdict_of(const struct rule *rule)
         };
 }
 
+bool gate_takes_memory(const struct gate_verdict *verdict)
+{
+        switch (verdict->action) {
+        case GATE_CHARGE:
+        case GATE_FABRIC:
+        case GATE_IMPORT:
+        case GATE_MOVE:
+        case GATE_GROW:
+                return true;
+        case GATE_OBJECT:
+                return verdict->size;
+        default:
+                return false;
+        }
+}
+
 bool gate_rule(enum rm_kind kind, uint32_t number, struct gate_verdict *ret)
 {
         enum what what;

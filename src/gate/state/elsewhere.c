@@ -2,8 +2,9 @@
 #include "gate/state/elsewhere.h"
 #include "gate/state/process.h"
 
-#include "base/process.h"
 #include "base/cleanup.h"
+#include "base/errand.h"
+#include "base/process.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,6 +16,9 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+/* A look at all processes of a large machine takes some tenths of a second, and goes on. */
+#define PATIENCE (500 * NSEC_PER_MSEC)
 
 enum {
         KCMP_FILE_ = 0, /* linux/kcmp.h */
@@ -236,24 +240,54 @@ static void look_at_process(struct search *search, pid_t process)
                 (void)closedir(dir);
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they
- * were in. What waits is another tenant's then. */
-void files_open_elsewhere(struct sought *sought, size_t n, bool has_tasks)
+struct look {
+        struct search search; /* of the list below */
+        struct sought sought[];
+};
+
+static void look_everywhere(void *context)
 {
-        struct search search = { .sought = sought, .n = n, .n_left = n, .may_wait = has_tasks };
+        struct search *search = &((struct look *)context)->search;
         struct dirent *entry;
-        DIR *dir = n ? opendir("/proc") : NULL;
+        DIR *dir = opendir("/proc");
 
         if (!dir) {
-                found_all(&search);
+                found_all(search);
                 return;
         }
-        qsort(sought, n, sizeof(*sought), compare_sought);
-        while (search.n_left && (entry = readdir(dir))) {
+        qsort(search->sought, search->n, sizeof(*search->sought), compare_sought);
+        while (search->n_left && (entry = readdir(dir))) {
                 pid_t process = (pid_t)atoi(entry->d_name);
 
                 if (process > 0 && process != getpid())
-                        look_at_process(&search, process);
+                        look_at_process(search, process);
         }
         (void)closedir(dir);
+}
+
+/*
+ * A process that executes another program keeps a lock for as long as that takes, and closing what is marked
+ * close-on-exec is a part of it: a file of FUSE makes that as long as its server likes. Whoever compares files with
+ * such a process waits, so it is an errand: one that is left behind has found nothing out, and any file may be open.
+ * Source: begin_new_exec and do_close_on_exec, exec_update_lock in kcmp(2), 5.10 to 6.18.
+ *
+ * A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they
+ * were in. What waits is another tenant's then.
+ */
+void files_open_elsewhere(struct sought *sought, size_t n, bool has_tasks)
+{
+        struct look *look = n ? malloc(sizeof(*look) + n * sizeof(*sought)) : NULL;
+
+        if (!n)
+                return;
+        if (look) {
+                memcpy(look->sought, sought, n * sizeof(*sought));
+                look->search = (struct search){ .sought = look->sought, .n = n, .n_left = n, .may_wait = has_tasks };
+        }
+        if (!look || errand_run(look_everywhere, look, PATIENCE) != ERRAND_DONE) {
+                found_all(&(struct search){ .sought = sought, .n = n });
+                return;
+        }
+        memcpy(sought, look->sought, n * sizeof(*sought));
+        free(look);
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/descriptors.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +96,7 @@ static int process_add(struct processes *processes, pid_t id, const struct proce
         _cleanup_(freep) struct process *process = calloc(1, sizeof(*process));
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, id, 0);
         struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)id };
+        uint64_t began = process_began(id); /* its own: it is there afterwards */
         int r;
 
         if (!process)
@@ -113,7 +115,7 @@ static int process_add(struct processes *processes, pid_t id, const struct proce
                 (void)map_take(&processes->by_id, (uint64_t)id);
                 return r;
         }
-        *process = (struct process){ .id = id, .pidfd = TAKE_FD(pidfd), .n_refs = 1 };
+        *process = (struct process){ .id = id, .pidfd = TAKE_FD(pidfd), .began = began, .n_refs = 1 };
         *ret = TAKE(process);
         return 0;
 }
@@ -273,6 +275,14 @@ ssize_t processes_list(struct processes *processes, pid_t **ret)
                 list[n++] = process->id;
         *ret = list;
         return n;
+}
+
+uint64_t processes_began(struct processes *processes, pid_t id)
+{
+        LOCKED(&processes->lock);
+        const struct process *process = map_get(&processes->by_id, (uint64_t)id);
+
+        return process ? process->began : 0;
 }
 
 size_t processes_count(struct processes *processes)

@@ -23,6 +23,7 @@
 struct process {
         pid_t id; /* tgid, in our pid namespace */
         int pidfd;
+        uint64_t began;      /* process_began; 0: not known */
         unsigned int n_refs; /* one of the table, one per got */
         bool is_dead;
 };
@@ -72,6 +73,7 @@ bool processes_know(struct processes *processes, pid_t id);
 
 ssize_t processes_list(struct processes *processes, pid_t **ret); /* how many; the list is the caller's; -ENOMEM */
 size_t processes_count(struct processes *processes);
+uint64_t processes_began(struct processes *processes, pid_t id); /* as process_began; 0: it is not known */
 
 /* A file of /proc/ID as text. How many bytes; -errno. */
 ssize_t process_text(pid_t id, const char *file, char *text, size_t size);

@@ -6,6 +6,7 @@
 #include "sim/client/client.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/rights.h"
 #include "sim/client/wire.h"
 
@@ -207,7 +208,7 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
         for (size_t i = 0; i < answer.n_segments; i++)
                 if (answer.segment_size[i])
                         parts[n_parts++] = (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
-        n = rights_receive(from, parts, n_parts, 1, 0, &rights);
+        n = rights_receive(from, parts, n_parts, 1, 0, DESCRIPTORS_OURS, &rights);
         if (n < 0)
                 return (int)n;
         if (ret_fd)

@@ -266,6 +266,20 @@ static uint32_t unregister_channel(const struct request *request, struct space *
         return RM_STATUS_OK;
 }
 
+/* Its channels on the device go with it. Source: remove_gpu_va_space (uvm_va_space.c), 535 to 595. */
+static uint32_t unregister_gpu_va_space(struct machine *machine, const struct request *request, struct space *space)
+{
+        const struct gpu *gpu = gpu_by_uuid(machine, request->block.data);
+        struct retained **at = &space->retained;
+
+        while (*at)
+                if ((*at)->group->gpu == gpu)
+                        retained_drop(at);
+                else
+                        at = &(*at)->next;
+        return RM_STATUS_OK;
+}
+
 static uint32_t space_call(struct machine *machine, struct request *request, struct space *space)
 {
         switch (request->call.kind) {
@@ -287,6 +301,8 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
                 return register_channel(machine, request, space);
         case RM_UVM_UNREGISTER_CHANNEL:
                 return unregister_channel(request, space);
+        case RM_UVM_UNREGISTER_GPU_VASPACE:
+                return unregister_gpu_va_space(machine, request, space);
         case RM_UVM_UNMAP_EXTERNAL:
                 return unmap_external(machine, request, space);
         case RM_UVM_FREE:

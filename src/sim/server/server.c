@@ -7,6 +7,7 @@
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/rights.h"
 #include "net/socket.h"
 
@@ -118,7 +119,7 @@ static void on_message(struct server *server, struct source *source)
         uint64_t cookie = 0;
         socklen_t size = sizeof(cookie);
         ssize_t n = rights_receive(source->fd, &(struct iovec){ server->buffer, sizeof(server->buffer) }, 1, 2,
-                                   MSG_DONTWAIT, &rights);
+                                   MSG_DONTWAIT, DESCRIPTORS_OURS, &rights);
 
         if (n == -EAGAIN)
                 return;

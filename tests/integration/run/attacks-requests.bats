@@ -57,3 +57,26 @@ load ../attacks
         [ "$(value waiting "$said")" -gt 100 ]
         [ "$(value slowest_ms "$said")" -lt 30000 ]
 }
+
+# Positive control: with END_MAX in gate/supervisor.c without effect the tenant does not end.
+@test "a tenant that has ended is over, although its gate waits for memory that somebody else keeps back" {
+        local holder
+        /usr/bin/python3 - "$machine/holder" << 'END' 3>&- &
+import socket, sys, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(1)
+kept = socket.recv_fds(listener.accept()[0], 1, 1)
+time.sleep(120)
+END
+        holder=$!
+        wait_for test -S "$machine/holder"
+        HOLDER=$machine/holder run timeout --kill-after=5 60 \
+                env SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" LD_LIBRARY_PATH="$machine_libraries" \
+                "$sublet" run --mem "${QUOTA}M" -- "$plain/tests/hostile/attack-block-kept"
+        kill "$holder"
+        [[ $output != *cannot=* ]] || skip "${output#*cannot=}"
+        [[ $output == *waiting=1* ]]
+        [ "$status" -eq 0 ]
+        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+}

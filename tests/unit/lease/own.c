@@ -5,6 +5,7 @@
 enum {
         SPACE = 5,      /* of UVM */
         KEY = 77,       /* what a space retains */
+        WHERE = 5,      /* and on which device */
         CHANNEL = 0x6f, /* class numbers */
         ADDRESSES = 0x90f1,
 };
@@ -52,7 +53,7 @@ static void a_space_keeps_a_group_with_all_its_channels_of_then_and_later(void *
         own_put(books, 2, 3, CHANNEL, 10);
         own_put(books, 2, 4, CHANNEL, 10);
         ledger_own_gather(books->ledger, C, 2);
-        ledger_retain(books->ledger, room(books), SPACE, KEY, C, 2);
+        ledger_retain(books->ledger, room(books), SPACE, KEY, WHERE, C, 2);
         own_put(books, 2, 5, CHANNEL, 10);
         ledger_free(books->ledger, C, 1);
         assert_int_equal(held(books), 130);
@@ -63,13 +64,34 @@ static void a_space_keeps_a_group_with_all_its_channels_of_then_and_later(void *
         assert_int_equal(held(books), 0);
 }
 
+static void what_a_space_keeps_on_a_device_goes_together(void **state)
+{
+        struct books *books = *state;
+
+        device_put(books, 1);
+        own_put(books, 1, 2, GROUP, 100);
+        own_put(books, 1, 3, GROUP, 10);
+        own_put(books, 1, 4, GROUP, 1);
+        ledger_retain(books->ledger, room(books), SPACE, KEY, WHERE + 1, C, 2);
+        ledger_retain(books->ledger, room(books), SPACE, KEY + 1, WHERE, C, 3);
+        ledger_retain(books->ledger, room(books), SPACE + 1, KEY, WHERE, C, 4);
+        ledger_free(books->ledger, C, 1);
+        assert_int_equal(held(books), 111);
+        ledger_let_go_where(books->ledger, SPACE, WHERE);
+        assert_int_equal(held(books), 101);
+        ledger_let_go_where(books->ledger, SPACE, WHERE + 1);
+        assert_int_equal(held(books), 1);
+        ledger_let_go_where(books->ledger, SPACE + 1, WHERE);
+        assert_int_equal(held(books), 0);
+}
+
 static void the_end_of_a_space_lets_go(void **state)
 {
         struct books *books = *state;
 
         device_put(books, 1);
         own_put(books, 1, 2, GROUP, 100);
-        ledger_retain(books->ledger, room(books), SPACE, KEY, C, 2);
+        ledger_retain(books->ledger, room(books), SPACE, KEY, WHERE, C, 2);
         ledger_free(books->ledger, C, 2);
         ledger_space_gone(books->ledger, SPACE);
         assert_int_equal(held(books), 0);
@@ -222,6 +244,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 books_test(buffers_go_with_their_object_and_count_as_the_drivers),
                 books_test(a_space_keeps_a_group_with_all_its_channels_of_then_and_later),
+                books_test(what_a_space_keeps_on_a_device_goes_together),
                 books_test(the_end_of_a_space_lets_go),
                 books_test(a_space_keeps_the_most_that_was_reserved_in_it),
                 books_test(a_device_has_a_space_of_its_own),
