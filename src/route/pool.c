@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-const char *const POOL_OUTCOME_NAMES[POOL_OUTCOMES] = { "answered",   "left",     "bad_request", "unknown_model",
-                                                        "queue_full", "deadline", "no_replica",  "failed" };
+const char *const POOL_OUTCOME_NAMES[POOL_OUTCOMES] = { "answered",      "left",       "bad_request",
+                                                        "unknown_model", "queue_full", "deadline",
+                                                        "no_replica",    "failed",     "limited" };
 
 const uint32_t POOL_BOUNDS_USEC[POOL_BUCKETS] = { 10,     50,     200,    1000,    5000,    20000,    50000,
                                                   100000, 250000, 500000, 1000000, 2500000, 10000000, 60000000 };
@@ -37,6 +38,7 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
         pool->settings.breaker_failures = 3;
         pool->settings.breaker_ms = 5000;
         pool->settings.first_byte_ms = 600000;
+        pool->settings.body_ms = 300000;
         pool->index = index_init((char *)memory + own, n_slots, n_blocks);
         *ret = pool;
         return 0;
@@ -232,7 +234,7 @@ int64_t pool_load(const struct pool *pool, int replica, enum pool_load what)
         return n > 0 ? n : 0;
 }
 
-void pool_worker_new(struct pool *pool, unsigned int worker)
+static void take_back(struct pool *pool, unsigned int worker)
 {
         for (int i = 0; i <= POOL_REPLICAS; i++)
                 for (int what = 0; what < POOL_LOADS; what++) {
@@ -243,6 +245,27 @@ void pool_worker_new(struct pool *pool, unsigned int worker)
                         else if (n)
                                 atomic_fetch_add(&pool->replicas[i].load[what], -n);
                 }
+        for (int i = 0; i < POOL_KEYS; i++) {
+                uint16_t n = atomic_exchange(&pool->key_rows[worker % POOL_WORKERS][i], 0);
+
+                if (n)
+                        atomic_fetch_sub(&pool->keys[i].at_once, n);
+        }
+}
+
+void pool_worker_new(struct pool *pool, unsigned int worker, int32_t pid)
+{
+        take_back(pool, worker);
+        atomic_store(&pool->pids[worker % POOL_WORKERS], pid);
+}
+
+bool pool_worker_ended(struct pool *pool, unsigned int worker, int32_t pid)
+{
+        if (atomic_load(&pool->pids[worker % POOL_WORKERS]) != pid)
+                return false;
+        take_back(pool, worker);
+        atomic_store(&pool->pids[worker % POOL_WORKERS], 0);
+        return true;
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------- */

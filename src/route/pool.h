@@ -4,7 +4,8 @@
  * of shared memory; nothing here knows nginx.
  *
  * P1. Load is counted in the row of the worker that counts, then in the total. After a worker was killed, its row is
- *     subtracted again (pool_worker_new), so nothing it had in flight stays counted.
+ *     subtracted again, by the next of its number (pool_worker_new) or, since an old one that was only to finish has
+ *     none, by any other (pool_worker_ended). So nothing it had in flight stays counted.
  * P2. Deciding reads without a lock. The configuration of a replica is written under the caller's lock, between two
  *     steps of `version`; a reader that sees `version` change reads again.
  * P3. A replica's slot is reused only when nothing is in flight there and the index has been swept of it.
@@ -13,9 +14,10 @@
  */
 #pragma once
 
-#include "route/allowance.h"
+#include "route/keys/allowance.h"
 #include "route/answer.h"
 #include "route/routers/heard.h"
+#include "route/keys/stored.h"
 #include "route/index.h"
 #include "route/routers/news.h"
 #include "route/patience.h"
@@ -102,7 +104,7 @@ struct pool_histogram {
 
 struct pool_settings {
         _Atomic uint32_t policy; /* index of PICK_POLICIES */
-        _Atomic uint32_t queue, hold_ms, retry_permille, breaker_failures, breaker_ms, first_byte_ms;
+        _Atomic uint32_t queue, hold_ms, retry_permille, breaker_failures, breaker_ms, first_byte_ms, body_ms;
         _Atomic uint32_t is_complete;             /* all replicas are listed: a model that none serves does not exist */
         _Atomic uint64_t expected[POOL_EXPECTED]; /* hashes of models that exist without any replica; 0: none */
 };
@@ -124,6 +126,7 @@ enum pool_outcome {
         POOL_LATE,    /* deadline while held */
         POOL_NOBODY,  /* no replica */
         POOL_FAILED,  /* at the replicas, after retries */
+        POOL_LIMITED, /* by a limit of its key */
         POOL_OUTCOMES,
 };
 
@@ -141,6 +144,9 @@ struct pool {
         _Atomic uint32_t n_routers; /* others that are heard ... */
         _Atomic int64_t routers_until;
         struct allowance keys[POOL_KEYS];
+        _Atomic int32_t pids[POOL_WORKERS];                 /* whose row it is; 0: nobody's */
+        _Atomic uint16_t key_rows[POOL_WORKERS][POOL_KEYS]; /* requests at once; see P1 */
+        struct stored_table stored;
         _Atomic int64_t rows[POOL_WORKERS][POOL_REPLICAS + 1][POOL_LOADS];
         struct news news; /* while others are heard */
         struct index *index;
@@ -170,7 +176,10 @@ uint64_t pool_model_hash(const char *model, size_t size); /* never 0 */
 
 void pool_count(struct pool *pool, unsigned int worker, int replica, enum pool_load what, int64_t by);
 int64_t pool_load(const struct pool *pool, int replica, enum pool_load what);
-void pool_worker_new(struct pool *pool, unsigned int worker); /* the former worker of this number has ended */
+
+/* Both under one lock of the caller's, or a row that was taken over meanwhile would lose what it counts. */
+void pool_worker_new(struct pool *pool, unsigned int worker, int32_t pid);   /* the former of this number has ended */
+bool pool_worker_ended(struct pool *pool, unsigned int worker, int32_t pid); /* so has this one. False: it was known */
 
 /* ---- elsewhere.c: other routers before the same replicas ---- */
 

@@ -25,12 +25,12 @@
 #include <unistd.h>
 
 enum {
-        KINDS = 3,
+        KINDS = 4,
         EVENTS = 1 << 17,
         LINE_SPARE = 64,
 };
 
-static const char *const kinds[KINDS] = { "nodes", "pods", "leases" };
+static const char *const kinds[KINDS] = { "nodes", "pods", "leases", "events" };
 
 struct event {
         char *line; /* with its end */

@@ -66,6 +66,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.watch(int(query["resourceVersion"][0]))
         return self.answer(200, read(name))
 
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with open(os.path.join(base, "asked"), "a") as file:
+            file.write(f"POST {self.path} {json.dumps(body)}\n")
+        self.answer(200, "{}")
+
     def do_PATCH(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tenants = json.loads(read("tenants.json"))

@@ -17,6 +17,7 @@ router_configure() { # [WORKERS] [MORE LINES OF THE LOCATION]
             '"prompt":"\$sublet_prompt","matched":"\$sublet_matched","tries":"\$sublet_tries","first":"\$sublet_first_ms"}';
           access_log $dir/access.log decision;
           sublet_zone pool 32m;
+          ${router_http:-}
           upstream pool { sublet pool; keepalive 64; keepalive_timeout 3s; }
           server {
             listen unix:$dir/http; listen unix:$dir/http2 http2;

@@ -42,8 +42,8 @@ struct agent_options {
 struct agent_daemon {
         struct agent *agent;
         char base[SETTINGS_WORD];
-        struct http_pool_call *call;
-        nsec at;
+        struct http_pool_call *call, *vow; /* its tenants; that we wake some of them */
+        nsec at, vow_at;
         bool is_silent;
 };
 
@@ -144,7 +144,8 @@ int process_spawn(char *const argv[], char *const env[], pid_t *ret);
 size_t orphans_quit(const struct agent *agent); /* how many there were */
 
 /* ports.c */
-int ports_check(const struct settings *settings, struct err *err); /* -EADDRINUSE: names one that is taken */
+int ports_permitted(const struct settings *settings, struct err *err); /* -EACCES: names one for root only */
+int ports_check(const struct settings *settings, struct err *err);     /* -EADDRINUSE: names one that is taken */
 
 /* names.c */
 void names_set(struct agent *agent, struct fleet_replica *replica); /* its address is another */

@@ -32,8 +32,8 @@ _Static_assert(HEAD + GOSSIP_ROUTERS * GREETING + 8 * (1 + GOSSIP_BLOCKS) + TAG 
 struct row {
         struct gossip_row said;
         nsec at;
-        uint64_t news; /* it was put out so often since it was asked */
-        uint64_t more; /* and so many more were sent, or spent */
+        uint64_t news;              /* it was put out so often since it was asked */
+        uint64_t more[GOSSIP_MORE]; /* and its first values have grown by so much */
 };
 
 struct router {
@@ -333,7 +333,7 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
                 struct gossip_row said = { .name = get_word(&at) };
                 struct row *row = row_of(router, said.name, true);
                 uint64_t before = row && row->at ? row->said.value[GOSSIP_TRIPS] : UINT64_MAX;
-                uint64_t sent = row && row->at ? row->said.value[HEARD_SENT] : UINT64_MAX;
+                struct gossip_row was = row && row->at ? row->said : (struct gossip_row){ 0 };
 
                 for (size_t k = 0; k < GOSSIP_VALUES; k++) {
                         said.value[k] = get_word(&at);
@@ -342,7 +342,8 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
                 if (!row)
                         continue;
                 row->news += said.value[GOSSIP_TRIPS] > before;
-                row->more += said.value[HEARD_SENT] > sent ? said.value[HEARD_SENT] - sent : 0;
+                for (size_t k = 0; k < GOSSIP_MORE; k++)
+                        row->more[k] += row->at && said.value[k] > was.value[k] ? said.value[k] - was.value[k] : 0;
                 row->said = said;
                 row->at = now;
         }
@@ -416,7 +417,7 @@ void gossip_sum(struct gossip *gossip, uint64_t name, nsec now, struct gossip_ro
         }
 }
 
-uint64_t gossip_more(struct gossip *gossip, uint64_t name, nsec now)
+uint64_t gossip_more(struct gossip *gossip, uint64_t name, size_t which, nsec now)
 {
         uint64_t n = 0;
 
@@ -424,9 +425,9 @@ uint64_t gossip_more(struct gossip *gossip, uint64_t name, nsec now)
         for (size_t i = 0; i < GOSSIP_ROUTERS; i++) {
                 struct row *row = gossip->routers[i].is_in ? row_of(&gossip->routers[i], name, false) : NULL;
 
-                n += row ? row->more : 0;
+                n += row ? row->more[which] : 0;
                 if (row)
-                        row->more = 0;
+                        row->more[which] = 0;
         }
         return n;
 }

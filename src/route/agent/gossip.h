@@ -40,6 +40,7 @@ enum {
         GOSSIP_SIZE = 1400, /* of a datagram, at most: no fragments */
         GOSSIP_TRIPS = HEARD_N,
         GOSSIP_VALUES, /* of a row: heard.def, and how often it was put out there */
+        GOSSIP_MORE = HEARD_KEY_N,
         GOSSIP_ROWS = 320,
         GOSSIP_SECRET = 16, /* bytes, at least */
         GOSSIP_BLOCKS = 112,
@@ -92,5 +93,5 @@ size_t gossip_routers(struct gossip *gossip, nsec now); /* those in; the silent 
 /* The sum of what they say of it; of GOSSIP_TRIPS: how many put it out since the last call. */
 void gossip_sum(struct gossip *gossip, uint64_t name, nsec now, struct gossip_row *ret);
 
-/* By how much HEARD_SENT of it grew at all of them since the last call. */
-uint64_t gossip_more(struct gossip *gossip, uint64_t name, nsec now);
+/* By how much the value `which` (below GOSSIP_MORE) of it grew at all of them since the last call. */
+uint64_t gossip_more(struct gossip *gossip, uint64_t name, size_t which, nsec now);

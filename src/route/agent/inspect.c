@@ -153,7 +153,7 @@ static void print_line(const json_t *entry)
 }
 
 /* 0: printed; -ENOENT: not in this file. */
-static int explain_from(const char *path, const char *id)
+static int explain_from(const char *path, const char *id, bool is_json)
 {
         _cleanup_(closep_file) FILE *from = fopen(path, "re");
         _cleanup_(freep) char *line = NULL;
@@ -162,15 +162,18 @@ static int explain_from(const char *path, const char *id)
         while (from && getline(&line, &room, from) > 0) {
                 _cleanup_(json_decrefp) json_t *entry = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
 
-                if (entry && !strcmp(text(entry, "id"), id)) {
+                if (!entry || strcmp(text(entry, "id"), id) != 0)
+                        continue;
+                if (is_json)
+                        (void)(json_dumpf(entry, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+                else
                         print_line(entry);
-                        return 0;
-                }
+                return 0;
         }
         return -ENOENT;
 }
 
-int route_explain(const char *dir, const char *log, const char *id, struct err *err)
+int route_explain(const char *dir, const char *log, const char *id, bool is_json, struct err *err)
 {
         char path[1024];
 
@@ -181,7 +184,7 @@ int route_explain(const char *dir, const char *log, const char *id, struct err *
                 char aside[1040];
 
                 (void)snprintf(aside, sizeof(aside), i ? "%s.%d" : "%s", path, i);
-                if (explain_from(aside, id) == 0)
+                if (explain_from(aside, id, is_json) == 0)
                         return 0;
         }
         return err_say(err, -ENOENT, "no request %s in %s (nor in the rotated logs)", id, path);

@@ -9,5 +9,6 @@ struct err;
 /* From the module's API. 0; -errno. */
 int route_state(const char *dir, bool is_json, struct err *err);
 
-/* From the request log; log: NULL is DIR/requests.log and the rotated ones. 0; -ENOENT: not found. */
-int route_explain(const char *dir, const char *log, const char *id, struct err *err);
+/* From the request log; log: NULL is DIR/requests.log and the rotated ones. JSON: the log's own entry. 0; -ENOENT: not
+ * found. */
+int route_explain(const char *dir, const char *log, const char *id, bool is_json, struct err *err);

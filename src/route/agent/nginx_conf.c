@@ -4,8 +4,7 @@
  * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow
  * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
  * after 5 s, and the side that reuses must be the shorter one. POST is retried only before anything was answered; the
- * module says what has failed (route/answers.def) and bounds how often. Plain strings of a map ignore case, hence names
- * are expressions.
+ * module says what has failed (route/answers.def) and bounds how often.
  */
 #include "route/agent/nginx_conf.h"
 
@@ -105,86 +104,20 @@ static void write_main(FILE *to, const struct settings *settings, const struct n
                       environment->files < CONNECTIONS ? environment->files : CONNECTIONS);
 }
 
-/* "a.b" as an expression that matches only itself. */
-static void write_literal(FILE *to, const char *text)
-{
-        for (; *text; text++)
-                (void)fprintf(to, *text == '.' || *text == '+' ? "[%c]" : "%c", *text);
-}
-
-static bool has_limit(const struct settings_key *key)
-{
-        return key->rate.n || key->concurrent;
-}
-
-/* "~^NAME$" VALUE; */
-static void write_name_row(FILE *to, const struct settings_key *key, unsigned int value)
-{
-        (void)fputs("                \"~^", to);
-        write_literal(to, key->name);
-        (void)fprintf(to, "$\" %u;\n", value);
-}
-
-static void write_zones(FILE *to, const struct settings_key *key, size_t i)
-{
-        (void)fprintf(to, "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n", i);
-        write_name_row(to, key, 1);
-        (void)fputs("        }\n", to);
-        if (key->rate.n)
-                (void)fprintf(to, "        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n", i, i,
-                              key->rate.n, key->rate.is_per_minute ? "m" : "s");
-        if (key->concurrent)
-                (void)fprintf(to, "        limit_conn_zone $sublet_limit_%zu zone=at_once_%zu:32k;\n", i, i);
-}
-
-/* Every 429 says when to come again: as it says itself, or when the key's next request is due. */
-static void write_retry_after(FILE *to, const struct settings *settings)
-{
-        (void)fputs("        map $sublet_key $sublet_after {\n                default 1;\n", to);
-        for (size_t i = 0; i < settings->n_keys; i++) {
-                const struct request_rate *rate = &settings->keys[i].rate;
-
-                if (rate->is_per_minute && rate->n < 60)
-                        write_name_row(to, &settings->keys[i], (60 + rate->n - 1) / rate->n);
-        }
-        (void)fputs("        }\n        map \"$status:$sent_http_retry_after\" $sublet_retry_after {\n"
-                    "                default \"\";\n                \"429:\" $sublet_after;\n        }\n",
-                    to);
-}
-
-static void write_key(FILE *to, const struct settings_key *key, bool is_shared)
-{
-        uint32_t usec = request_rate_usec(&key->rate);
-
-        (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s", key->name, key->key, key->is_admin ? " admin" : "",
-                      key->may_priority ? " priority" : "");
-        if (is_shared && usec)
-                (void)fprintf(to, " shared=%u:%u", usec, key->burst);
-        (void)fputs(";\n", to);
-}
-
 static void write_keys(FILE *to, const struct settings *settings)
-{
-        for (size_t i = 0; i < settings->n_keys; i++)
-                write_key(to, &settings->keys[i], settings->routers.n > 0);
-        for (size_t i = 0; i < settings->n_keys; i++)
-                if (has_limit(&settings->keys[i]))
-                        write_zones(to, &settings->keys[i], i);
-        write_retry_after(to, settings);
-}
-
-static void write_limits(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++) {
                 const struct settings_key *key = &settings->keys[i];
+                uint32_t usec = request_rate_usec(&key->rate);
 
+                (void)fprintf(to, "        sublet_key \"%s\" \"%s\"%s%s", key->name, key->key,
+                              key->is_admin ? " admin" : "", key->may_priority ? " priority" : "");
+                if (usec)
+                        (void)fprintf(to, " rate=%u:%u", usec, key->burst);
                 if (key->concurrent)
-                        (void)fprintf(to, "                limit_conn at_once_%zu %u;\n", i, key->concurrent);
-                if (!key->rate.n)
-                        continue;
-                (void)fprintf(to, "                limit_req zone=key_%zu", i);
-                if (key->burst)
-                        (void)fprintf(to, " burst=%u nodelay", key->burst);
+                        (void)fprintf(to, " concurrent=%u", key->concurrent);
+                if (key->tokens)
+                        (void)fprintf(to, " tokens=%u", key->tokens);
                 (void)fputs(";\n", to);
         }
 }
@@ -195,8 +128,60 @@ static void write_listens(FILE *to, const struct settings_list *list, const char
                 (void)fprintf(to, "                listen %s%s;\n", list->at[i], options);
 }
 
-static void write_key_check(FILE *to, const struct settings *settings)
+/*
+ * A browser asks before it sends a key (a preflight), and shows an answer to a page's script only if the answer names
+ * the page's origin. Both is of the router's own settings: what replicas say of it is dropped.
+ */
+static void write_origin_maps(FILE *to, const struct settings *settings)
 {
+        bool is_any = false;
+
+        for (size_t i = 0; i < settings->origins.n; i++)
+                is_any |= !strcmp(settings->origins.at[i], "*");
+        (void)fprintf(to, "        map $http_origin $sublet_origin {\n                default \"%s\";\n",
+                      is_any ? "*" : "");
+        for (size_t i = 0; i < settings->origins.n && !is_any; i++)
+                (void)fprintf(to, "                \"%s\" $http_origin;\n", settings->origins.at[i]);
+        (void)fputs(
+                "        }\n"
+                "        map \"$request_method $sublet_origin $http_origin $http_access_control_request_method\" "
+                "$sublet_preflight {\n"
+                "                default \"\";\n                \"~^OPTIONS [^ ]+ [^ ]+ [A-Z]+$\" 1;\n        }\n"
+                "        map $sublet_preflight $sublet_methods {\n"
+                "                default \"\";\n                1 \"GET, POST, DELETE\";\n        }\n"
+                "        map $sublet_preflight $sublet_headers {\n"
+                "                default \"\";\n                1 $http_access_control_request_headers;\n        }\n"
+                "        map $sublet_preflight $sublet_age {\n"
+                "                default \"\";\n                1 600;\n        }\n"
+                "        map $sublet_origin $sublet_exposed {\n"
+                "                default \"X-Request-Id, Retry-After\";\n                \"\" \"\";\n        }\n",
+                to);
+}
+
+static void write_origin_headers(FILE *to)
+{
+        (void)fputs("                add_header Access-Control-Allow-Origin $sublet_origin always;\n"
+                    "                add_header Access-Control-Allow-Methods $sublet_methods always;\n"
+                    "                add_header Access-Control-Allow-Headers $sublet_headers always;\n"
+                    "                add_header Access-Control-Max-Age $sublet_age always;\n"
+                    "                add_header Access-Control-Expose-Headers $sublet_exposed always;\n"
+                    "                add_header Vary Origin always;\n"
+                    "                proxy_hide_header Access-Control-Allow-Origin;\n"
+                    "                proxy_hide_header Access-Control-Allow-Credentials;\n"
+                    "                proxy_hide_header Access-Control-Allow-Methods;\n"
+                    "                proxy_hide_header Access-Control-Allow-Headers;\n"
+                    "                proxy_hide_header Access-Control-Expose-Headers;\n"
+                    "                proxy_hide_header Access-Control-Max-Age;\n",
+                    to);
+}
+
+/* Before a key is asked for. */
+static void write_checks(FILE *to, const struct settings *settings)
+{
+        if (settings->origins.n)
+                (void)fputs("                        if ($sublet_preflight) {\n                                return "
+                            "204;\n                        }\n",
+                            to);
         if (settings->n_keys)
                 (void)fputs("                        if ($sublet_key = \"\") {\n                                return "
                             "401;\n"
@@ -239,6 +224,8 @@ static const char error_pages[] = "                error_page 400 414 505 $suble
 
 static void write_clients(FILE *to, const struct settings *settings)
 {
+        if (settings->origins.n)
+                write_origin_maps(to, settings);
         (void)fprintf(to, "%s        server {\n", error_map);
         write_listens(to, &settings->listen, "");
         if (*settings->certificate) {
@@ -249,24 +236,22 @@ static void write_clients(FILE *to, const struct settings *settings)
                               "                ssl_session_cache shared:tls:4m;\n",
                               settings->certificate, settings->certificate_key);
         }
-        write_limits(to, settings);
-        (void)fputs("                limit_req_status 429;\n                limit_conn_status 429;\n"
-                    "                add_header X-Request-Id $request_id always;\n"
-                    "                add_header Retry-After $sublet_retry_after always;\n",
-                    to);
+        (void)fputs("                add_header X-Request-Id $request_id always;\n", to);
+        if (settings->origins.n)
+                write_origin_headers(to);
         (void)fputs(error_pages, to);
         (void)fputs("                location = /health {\n                        access_log off;\n"
                     "                        return 200 \"ok\\n\";\n                }\n"
                     "                location = /v1/models {\n",
                     to);
-        write_key_check(to, settings);
+        write_checks(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n"
                     "                location ^~ /v1/models/ {\n",
                     to);
-        write_key_check(to, settings);
+        write_checks(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
                     to);
-        write_key_check(to, settings);
+        write_checks(to, settings);
         (void)fprintf(to, "                        sublet_route pool;\n                        proxy_pass %s://pool;\n",
                       route_settings_has_tls(settings) ? "https" : "http");
         (void)fputs(proxy, to);
@@ -276,9 +261,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                             "00-$sublet_trace-$sublet_span_client-0$sublet_traced;\n",
                             to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
-        if (settings->n_keys) /* the router's keys are not for the replicas */
+        if (settings->n_keys) /* the router's keys are not for the replicas; what is compressed says no usage */
                 (void)fputs("                        proxy_set_header Authorization \"\";\n"
-                            "                        proxy_set_header X-Api-Key \"\";\n",
+                            "                        proxy_set_header X-Api-Key \"\";\n"
+                            "                        proxy_set_header Accept-Encoding \"\";\n",
                             to);
         (void)fputs("                }\n        }\n", to);
 }

@@ -227,15 +227,17 @@ static int nginx_start(struct agent *agent, struct err *err)
 
 int process_start(struct agent *agent, struct err *err)
 {
-        int r = install_conf(agent, err);
+        int r = ports_permitted(agent->settings, err);
 
-        if (r < 0)
+        if (r < 0 || (r = install_conf(agent, err)) < 0)
                 return r;
         agent->nginx = find_running(agent);
         if (agent->options->is_check)
                 return agent->nginx ? 0 : ports_check(agent->settings, err); /* its own are no reason against a file */
         if (!agent->nginx) {
-                (void)orphans_quit(agent);
+                /* Nobody waits for a port that another program has. One of our own orphans is about to close it. */
+                if (!orphans_quit(agent) && (r = ports_check(agent->settings, err)) < 0)
+                        return r;
                 return nginx_start(agent, err);
         }
         agent->is_adopted = true;

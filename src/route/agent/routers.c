@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "route/agent/gossip.h"
+#include "route/agent/routers/keys.h"
 #include "route/routers/news.h"
 
 #include <errno.h>
@@ -336,29 +337,6 @@ static void read_row(const struct agent *agent, const json_t *entry, struct goss
                 (uint64_t)json_integer_value(json_object_get(entry, "trips")) + (replica ? replica->n_downs : 0);
 }
 
-/* No replica has a blank in its name. */
-static uint64_t name_of_key(const char *key)
-{
-        char name[SETTINGS_NAME + 8];
-
-        (void)snprintf(name, sizeof(name), "key %s", key);
-        return gossip_name(name);
-}
-
-static size_t read_keys(const json_t *list, struct gossip_row *ret)
-{
-        size_t n = json_array_size(list) < SETTINGS_KEYS ? json_array_size(list) : SETTINGS_KEYS;
-
-        for (size_t i = 0; i < n; i++) {
-                const json_t *entry = json_array_get(list, i);
-                const char *name = json_string_value(json_object_get(entry, "name"));
-
-                ret[i] = (struct gossip_row){ .name = name_of_key(name ? name : "") };
-                ret[i].value[HEARD_SENT] = (uint64_t)json_integer_value(json_object_get(entry, "spent"));
-        }
-        return n;
-}
-
 static void on_told(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
@@ -371,31 +349,13 @@ static void on_told(void *context, const struct http_answer *answer)
         routers->call = NULL;
         for (size_t i = 0; i < n; i++)
                 read_row(agent, json_array_get(list, i), &rows[i]);
-        n += read_keys(json_object_get(root, "keys"), rows + n);
+        n += routers_read_keys(json_object_get(root, "keys"), rows + n);
         for (size_t i = 0; json_is_array(list) && i < agent->fleet.n; i++)
                 agent->fleet.at[i]->must_trip = false; /* one call at a time: it was told what was heard */
         if (json_is_array(list))
                 say_rows(routers, rows, n, agent->now);
         say_blocks(routers, json_object_get(root, "blocks"), agent->now);
         json_decref(root);
-}
-
-/* What the others let pass of the keys that have a rate. */
-static json_t *spent_elsewhere(struct agent *agent)
-{
-        const struct settings *settings = agent->settings;
-        json_t *list = json_array();
-
-        for (size_t i = 0; i < settings->n_keys; i++) {
-                const struct settings_key *key = &settings->keys[i];
-                uint64_t more = gossip_more(agent->routers->gossip, name_of_key(key->name), agent->now);
-
-                if (key->rate.n)
-                        (void)json_array_append_new(list, json_pack("{ss sI sI}", "name", key->name, "interval_us",
-                                                                    (json_int_t)request_rate_usec(&key->rate), "spent",
-                                                                    (json_int_t)(more < INT32_MAX ? more : INT32_MAX)));
-        }
-        return list;
 }
 
 static json_t *sum_of(struct agent *agent, struct fleet_replica *replica)
@@ -423,8 +383,8 @@ static void tell_module(struct agent *agent, struct routers *routers)
         for (size_t i = 0; i < agent->fleet.n; i++)
                 (void)json_array_append_new(list, sum_of(agent, agent->fleet.at[i]));
         body = json_pack("{si sI so so so}", "routers", (int)routers->n_heard, "keep_ms",
-                         (json_int_t)(GOSSIP_AGE / NSEC_PER_MSEC), "replicas", list, "keys", spent_elsewhere(agent),
-                         "blocks", TAKE(routers->blocks));
+                         (json_int_t)(GOSSIP_AGE / NSEC_PER_MSEC), "replicas", list, "keys",
+                         routers_keys(agent->settings, routers->gossip, agent->now), "blocks", TAKE(routers->blocks));
         routers->blocks = json_array();
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;
         if (text)

@@ -282,6 +282,12 @@ void sleep_reaped(struct agent *agent, pid_t pid, int status)
         }
 }
 
+/* The daemon has suspended it while a request was on its way to it, or at work: nobody else knows of that one. */
+static bool is_caught(const struct fleet_replica *replica)
+{
+        return replica->config.wake.kind == WAKE_DAEMON && replica->is_suspended && replica->inflight > 0;
+}
+
 void sleep_tick(struct agent *agent)
 {
         for (size_t i = 0; i < agent->fleet.n; i++) {
@@ -296,7 +302,7 @@ void sleep_tick(struct agent *agent)
                         check_woken(replica);
                 if (replica->sleep == FLEET_FALLING)
                         confirm_idle(replica);
-                if (replica->wanted)
+                if (replica->wanted || is_caught(replica))
                         sleep_wanted(agent, replica);
         }
 }

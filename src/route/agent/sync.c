@@ -303,11 +303,12 @@ static void push_settings(struct agent *agent)
         }
         if (agent->knows_settings || agent->setting)
                 return;
-        body = json_pack("{ss sI sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
+        body = json_pack("{ss sI sI sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
                          "hold_ms", (json_int_t)(settings->hold / NSEC_PER_MSEC), "retry_permille",
                          (json_int_t)settings->retries, "breaker_failures", (json_int_t)settings->breaker, "breaker_ms",
                          (json_int_t)(settings->breaker_time / NSEC_PER_MSEC), "first_byte_ms",
-                         (json_int_t)(settings->first_byte / NSEC_PER_MSEC));
+                         (json_int_t)(settings->first_byte / NSEC_PER_MSEC), "body_ms",
+                         (json_int_t)(settings->body_time / NSEC_PER_MSEC));
         (void)json_object_set_new(body, "models", expected_models(settings));
         agent->tells_complete = agent->is_complete;
         if (agent->is_complete)

@@ -7,11 +7,13 @@
 #include "route/agent/agent.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
         EVERY_MSEC = 500,
         WAKING_MSEC = 50,
+        VOW_MSEC = 3000, /* the daemon believes it for 10 s */
 };
 
 static unsigned int share_of(const json_t *tenant)
@@ -103,8 +105,10 @@ void tenants_set(struct agent *agent)
 {
         const struct settings_list *list = &agent->settings->daemons;
 
-        for (size_t i = 0; i < agent->n_daemons; i++)
+        for (size_t i = 0; i < agent->n_daemons; i++) {
                 http_pool_cancel(agent->http, agent->daemons[i].call);
+                http_pool_cancel(agent->http, agent->daemons[i].vow);
+        }
         agent->n_daemons = list->n;
         for (size_t i = 0; i < list->n; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];
@@ -119,6 +123,42 @@ void tenants_set(struct agent *agent)
         }
 }
 
+static void on_vow(void *context, const struct http_answer *answer)
+{
+        struct agent_daemon *daemon = context;
+
+        (void)answer; /* a daemon before 0.2 knows no such call, and suspends nobody by itself */
+        daemon->vow = NULL;
+}
+
+/* A daemon suspends tenants that are idle only if somebody has said that it wakes them. */
+static void vow(struct agent_daemon *daemon)
+{
+        struct agent *agent = daemon->agent;
+        int me = (int)(daemon - agent->daemons);
+        json_t *names = json_array(), *body;
+        char *text;
+
+        daemon->vow_at = agent->now + VOW_MSEC * NSEC_PER_MSEC;
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                const struct fleet_replica *replica = agent->fleet.at[i];
+
+                if (replica->config.wake.kind == WAKE_DAEMON && replica->is_tenant && replica->daemon == me)
+                        (void)json_array_append_new(names, json_string(fleet_tenant(replica)));
+        }
+        if (!json_array_size(names)) {
+                json_decref(names);
+                return;
+        }
+        body = json_pack("{s:o}", "tenants", names);
+        text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        if (text)
+                (void)agent_call(agent, "POST", daemon->base, "/v1/wakers", text, 5 * NSEC_PER_SEC, on_vow, daemon,
+                                 &daemon->vow);
+        free(text);
+        json_decref(body);
+}
+
 void tenants_tick(struct agent *agent)
 {
         nsec every = (is_any_waking(agent) ? WAKING_MSEC : EVERY_MSEC) * NSEC_PER_MSEC;
@@ -126,6 +166,10 @@ void tenants_tick(struct agent *agent)
         for (size_t i = 0; i < agent->n_daemons; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];
 
+                if (!daemon->vow && agent->now >= daemon->vow_at)
+                        vow(daemon);
+                if (!daemon->vow)
+                        agent_due(agent, daemon->vow_at);
                 if (daemon->call)
                         continue;
                 if (daemon->at > agent->now + every)

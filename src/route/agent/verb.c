@@ -22,7 +22,7 @@ enum {
 static const char usage[] =
         "usage: sublet route [--dir DIR] [--tls CERT:KEY] [--check] CONFIG.yaml | URL...\n"
         "       sublet route state [--dir DIR] [--json]\n"
-        "       sublet route explain ID [--dir DIR | --log FILE]\n"
+        "       sublet route explain ID [--dir DIR | --log FILE] [--json]\n"
         "Routes each inference request to the replica that is expected to answer first. Runs nginx with Sublet's\n"
         "module and keeps the module informed about the replicas. docs/router.md describes the file; a URL is the "
         "address\n"
@@ -45,11 +45,12 @@ static int parse_options(struct options *options, int argc, char **argv, struct 
                 { "dir", 'd', flag_text, &options->agent.dir, "DIR",
                   "nginx's configuration, log and socket (" DIR_DEFAULT ", or $SUBLET_ROUTE_DIR)", NULL },
                 { "tls", 0, flag_text, &options->agent.tls, "CERT:KEY", "TLS on port 8443 with these files", NULL },
-                { "listen", 0, flag_text, &options->agent.listen, "WHERE",
+                { "listen", 0, flag_once, &options->agent.listen, "WHERE",
                   "where clients connect: PORT, ADDRESS:PORT or unix:/PATH (8080, or as the file says)", NULL },
                 { "check", 0, flag_is, &options->agent.is_check, NULL,
                   "check the file and nginx's configuration, start nothing", NULL },
-                { "settings", 0, flag_is, &options->wants_settings, NULL, "print the keys of the file", NULL },
+                { "settings", 0, flag_is, &options->wants_settings, NULL,
+                  "print the keys of the file; --json: for programs", NULL },
                 { "module", 0, flag_text, &options->agent.module, "FILE",
                   "Sublet's nginx module, if it is not where it was installed", NULL },
                 { "log", 0, flag_text, &options->log, "FILE", NULL, NULL },
@@ -58,6 +59,17 @@ static int parse_options(struct options *options, int argc, char **argv, struct 
 
         options->operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
         return options->operand > 0 ? 0 : options->operand == 0 ? 1 : options->operand;
+}
+
+static void print_settings(bool is_json)
+{
+        json_t *rows = is_json ? route_settings_rows() : NULL;
+
+        if (!is_json)
+                route_settings_print(stdout);
+        else
+                (void)(json_dumpf(rows, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+        json_decref(rows);
 }
 
 static int need(int n_given, int n, struct err *err)
@@ -77,9 +89,9 @@ static int run_command_line(struct options *options, int argc, char **argv, stru
         if (!strcmp(first, "state"))
                 return (r = need(n, 1, err)) < 0 ? r : route_state(options->agent.dir, options->is_json, err);
         if (!strcmp(first, "explain"))
-                return (r = need(n, 2, err)) < 0 ?
-                               r :
-                               route_explain(options->agent.dir, options->log, argv[options->operand + 1], err);
+                return (r = need(n, 2, err)) < 0 ? r :
+                                                   route_explain(options->agent.dir, options->log,
+                                                                 argv[options->operand + 1], options->is_json, err);
         if (route_is_url(first)) {
                 options->agent.urls = argv + options->operand;
                 options->agent.n_urls = (size_t)n;
@@ -105,7 +117,7 @@ int route_main(int argc, char **argv)
         if (r == 1)
                 return 0;
         if (r == 0 && options.wants_settings)
-                route_settings_print(stdout);
+                print_settings(options.is_json);
         else if (r == 0)
                 r = run_command_line(&options, argc, argv, &err);
         if (r < 0)

@@ -9,10 +9,12 @@ static const struct {
         { "invalid_json", "invalid_request_error", "The body is not a valid JSON object.", 400 },
         { "invalid_value", "invalid_request_error", "A field has a value of the wrong type.", 400 },
         { "compressed_body", "invalid_request_error", "The body is compressed. Send it as it is.", 415 },
+        { "body_timeout", "invalid_request_error", "The body did not come in time.", 408 },
         { "model_required", "invalid_request_error", "You must provide a model parameter.", 400 },
         { "unknown_endpoint", "invalid_request_error", "Clients have no endpoint at this path.", 404 },
         { "method_not_allowed", "invalid_request_error", "This endpoint does not take this method.", 405 },
         { "model_not_found", "invalid_request_error", "No replica serves this model.", 404 },
+        { "rate_limited", "rate_limit_error", "Too many requests. Try again later.", 429 },
         { "queue_full", "rate_limit_error", "All replicas are busy and the queue is full. Try again later.", 429 },
         { "no_replica", "server_error", "No replica of this model is available.", 503 },
         { "deadline", "server_error", "No replica became free within the time a request is held.", 503 },
@@ -70,15 +72,11 @@ static ngx_int_t send_error(ngx_http_request_t *r, ngx_uint_t status, const char
         return sublet_send(r, status, "application/json", text, (size_t)(end - text));
 }
 
-static void retry_after(ngx_http_request_t *r, struct pool *pool)
+ngx_uint_t sublet_retry_after(struct pool *pool)
 {
-        ngx_table_elt_t *h = ngx_list_push(&r->headers_out.headers);
-        u_char *text = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
         double work = 0, rate = 0;
         nsec now = clock_now();
 
-        if (!h || !text)
-                return;
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 struct pool_replica *replica = &pool->replicas[i];
 
@@ -87,10 +85,21 @@ static void retry_after(ngx_http_request_t *r, struct pool *pool)
                 work += rate_backlog(&replica->rate, now);
                 rate += rate_now(&replica->rate);
         }
+        return queue_retry_after(work, rate);
+}
+
+static void retry_after(ngx_http_request_t *r, const sublet_ctx_t *ctx)
+{
+        ngx_table_elt_t *h = ngx_list_push(&r->headers_out.headers);
+        u_char *text = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+        ngx_uint_t n = (ngx_uint_t)((ctx->retry_after + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
+
+        if (!h || !text)
+                return;
         h->hash = 1;
         ngx_str_set(&h->key, "Retry-After");
         h->value.data = text;
-        h->value.len = (size_t)(ngx_sprintf(text, "%ui", (ngx_uint_t)queue_retry_after(work, rate)) - text);
+        h->value.len = (size_t)(ngx_sprintf(text, "%ui", n ? n : sublet_retry_after(ctx->pool)) - text);
 }
 
 ngx_int_t sublet_refuse(ngx_http_request_t *r)
@@ -103,7 +112,7 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r)
         while (i < N_REFUSALS - 1 && ngx_strcmp(REFUSALS[i].code, ctx->refusal) != 0)
                 i++;
         if (REFUSALS[i].status == 429 || REFUSALS[i].status == 503)
-                retry_after(r, ctx->pool);
+                retry_after(r, ctx);
         r->err_status = r->err_status ? REFUSALS[i].status : 0;
         return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code,
                           *ctx->detail ? ctx->detail : REFUSALS[i].message);

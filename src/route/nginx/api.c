@@ -72,10 +72,11 @@ static json_t *settings_json(const struct pool *pool)
 {
         const struct pool_settings *s = &pool->settings;
 
-        return json_pack("{ss si si si si si si sb}", "policy", PICK_POLICIES[s->policy].name, "queue", (int)s->queue,
-                         "hold_ms", (int)s->hold_ms, "retry_permille", (int)s->retry_permille, "breaker_failures",
-                         (int)s->breaker_failures, "breaker_ms", (int)s->breaker_ms, "first_byte_ms",
-                         (int)s->first_byte_ms, "complete", (int)s->is_complete);
+        return json_pack("{ss si si si si si si si sb}", "policy", PICK_POLICIES[s->policy].name, "queue",
+                         (int)s->queue, "hold_ms", (int)s->hold_ms, "retry_permille", (int)s->retry_permille,
+                         "breaker_failures", (int)s->breaker_failures, "breaker_ms", (int)s->breaker_ms,
+                         "first_byte_ms", (int)s->first_byte_ms, "body_ms", (int)s->body_ms, "complete",
+                         (int)s->is_complete);
 }
 
 ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
@@ -173,7 +174,8 @@ static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *
                         { "retry_permille", &s->retry_permille, s->retry_permille },
                         { "breaker_failures", &s->breaker_failures, s->breaker_failures },
                         { "breaker_ms", &s->breaker_ms, s->breaker_ms },
-                        { "first_byte_ms", &s->first_byte_ms, s->first_byte_ms } };
+                        { "first_byte_ms", &s->first_byte_ms, s->first_byte_ms },
+                        { "body_ms", &s->body_ms, s->body_ms } };
         json_t *complete = json_object_get(body, "complete"), *models = json_object_get(body, "models");
 
         for (size_t i = 0; !why && i < sizeof(numbers) / sizeof(numbers[0]); i++)

@@ -130,6 +130,8 @@ static int keep_scan(sublet_ctx_t *ctx)
 
         ctx->is_stream = scan.is_stream;
         ctx->max_tokens = scan.max_tokens;
+        ctx->n_choices = (uint32_t)ngx_max(1, ngx_min(scan.n, INT32_MAX));
+        ctx->is_background = scan.is_background;
         if (ctx->may_priority) /* engines mean it the other way round: the lower goes first */
                 ctx->item.priority = (int32_t)-ngx_max(-INT32_MAX, ngx_min(INT32_MAX, scan.priority));
         ctx->is_stored |= scan.has_link;

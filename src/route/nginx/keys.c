@@ -8,7 +8,7 @@
 /* ---- configuration -------------------------------------------------------------------------------------- */
 
 /* "INTERVAL_USEC:BURST" */
-static int set_shared(sublet_key_t *key, const char *text)
+static int set_rate(sublet_key_t *key, const char *text)
 {
         const char *colon = ngx_strchr(text, ':');
         ngx_int_t usec = colon ? ngx_atoi((u_char *)text, (size_t)(colon - text)) : NGX_ERROR;
@@ -18,6 +18,24 @@ static int set_shared(sublet_key_t *key, const char *text)
                 return 0;
         key->interval = (nsec)usec * NSEC_PER_USEC;
         key->burst = (uint32_t)burst;
+        return 1;
+}
+
+/* A limit, "NAME=VALUE". */
+static int set_limit(sublet_key_t *key, const char *text)
+{
+        const char *equal = ngx_strchr(text, '=');
+        size_t size = equal ? (size_t)(equal - text) : 0;
+        ngx_int_t n = equal ? ngx_atoi((u_char *)equal + 1, ngx_strlen(equal + 1)) : NGX_ERROR;
+
+        if (size == 4 && ngx_strncmp(text, "rate", 4) == 0)
+                return set_rate(key, equal + 1);
+        if (size == 10 && ngx_strncmp(text, "concurrent", 10) == 0 && n >= 1 && n < UINT16_MAX)
+                key->concurrent = (uint32_t)n;
+        else if (size == 6 && ngx_strncmp(text, "tokens", 6) == 0 && n >= 1)
+                key->tokens = (uint64_t)n;
+        else
+                return 0;
         return 1;
 }
 
@@ -39,8 +57,9 @@ char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
                         key->is_admin = 1;
                 else if (ngx_strcmp(value[i].data, "priority") == 0)
                         key->may_priority = 1;
-                else if (ngx_strncmp(value[i].data, "shared=", 7) != 0 || !set_shared(key, (char *)value[i].data + 7))
-                        return (char *)"takes: admin, priority, shared=INTERVAL_USEC:BURST";
+                else if (!set_limit(key, (char *)value[i].data))
+                        return (char *)"takes: admin, priority, rate=INTERVAL_USEC:BURST, concurrent=1..65534, "
+                                       "tokens=N";
         }
         return NGX_CONF_OK;
 }
@@ -126,17 +145,6 @@ const sublet_key_t *sublet_key_of(ngx_http_request_t *r)
         return value ? find_key(conf, value->data, value->len) : NULL;
 }
 
-int sublet_key_may(ngx_http_request_t *r, struct pool *pool)
-{
-        const sublet_key_t *key = sublet_key_of(r);
-        struct allowance *allowance;
-
-        if (!key || !key->interval)
-                return 1;
-        allowance = allowance_find(pool->keys, POOL_KEYS, key->hash);
-        return !allowance || allowance_take(allowance, key->interval, key->burst, clock_now());
-}
-
 /* An engine's own paths, for those who administer it. */
 static const struct endpoint administration = { .body = ENDPOINT_ANY, .model = ENDPOINT_OPTIONAL };
 
@@ -159,7 +167,7 @@ int sublet_path_check(sublet_ctx_t *ctx)
 {
         ngx_http_request_t *r = ctx->request;
         sublet_main_t *conf = ngx_http_get_module_main_conf(r, ngx_http_sublet_module);
-        const sublet_key_t *key = sublet_key_of(r);
+        const sublet_key_t *key = ctx->key;
         unsigned int methods;
 
         ctx->may_priority = !conf->n_table || (key && key->may_priority);

@@ -8,6 +8,7 @@ enum {
         SWEEP_MS = 20,  /* between two parts of a sweep of the index */
         WATCH_MS = 100, /* while requests are held or unanswered */
         IDLE_MS = 500,
+        DEAD_MS = 1000, /* between two looks for workers that were killed */
 };
 
 /* Created by the master, inherited by every worker, never read: each write wakes all workers, also old ones. */
@@ -198,9 +199,46 @@ static void on_bell(ngx_event_t *event)
         sublet_wait_poll();
 }
 
+/* nginx gives it up itself if a worker dies with it. */
+static ngx_shmtx_t *lock_of(const sublet_zone_t *zone)
+{
+        return &((ngx_slab_pool_t *)zone->zone->shm.addr)->mutex;
+}
+
+/* A pid that is used again is not: its row waits for the next of its number. */
+static int is_dead(int32_t pid)
+{
+        return pid && kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+static int take_back(sublet_zone_t *zone, unsigned int worker)
+{
+        int32_t pid = zone->pool->pids[worker];
+        int is_mine;
+
+        if (!is_dead(pid))
+                return 0;
+        ngx_shmtx_lock(lock_of(zone));
+        is_mine = is_dead(pid) && pool_worker_ended(zone->pool, worker, pid); /* nobody has its row and its pid now */
+        ngx_shmtx_unlock(lock_of(zone));
+        return is_mine;
+}
+
+/* nginx starts another worker in place of one that was killed, but not of an old one that was only to finish. */
+static void look_for_dead(sublet_zone_t **zones, ngx_uint_t n)
+{
+        int is_one = 0;
+
+        for (ngx_uint_t i = 0; i < n; i++)
+                for (unsigned int worker = 0; worker < POOL_WORKERS; worker++)
+                        is_one |= take_back(zones[i], worker);
+        if (is_one)
+                sublet_ring();
+}
+
 static void on_tick(ngx_event_t *event)
 {
-        static ngx_msec_t watched;
+        static ngx_msec_t watched, looked;
         ngx_uint_t n;
         sublet_zone_t **zones = zones_of((ngx_cycle_t *)ngx_cycle, &n);
         ngx_msec_t next = sublet_queue_is_empty() && sublet_watch_is_empty() ? IDLE_MS : WATCH_MS;
@@ -212,6 +250,10 @@ static void on_tick(ngx_event_t *event)
                 watched = ngx_current_msec;
                 sublet_watch_scan();
                 sublet_queue_scan();
+        }
+        if (ngx_current_msec - looked >= DEAD_MS) {
+                looked = ngx_current_msec;
+                look_for_dead(zones, n);
         }
         if (!ngx_exiting)
                 ngx_add_timer(event, next);
@@ -249,8 +291,11 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         if (!conf || (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE))
                 return NGX_OK;
         zones = conf->zones.elts;
-        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
-                pool_worker_new(zones[i]->pool, (unsigned int)ngx_process_slot);
+        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++) {
+                ngx_shmtx_lock(lock_of(zones[i]));
+                pool_worker_new(zones[i]->pool, (unsigned int)ngx_process_slot, ngx_pid);
+                ngx_shmtx_unlock(lock_of(zones[i]));
+        }
         tick = (ngx_event_t){ .handler = on_tick, .data = &dummy, .log = cycle->log, .cancelable = 1 };
         ngx_add_timer(&tick, SWEEP_MS);
         if (bell < 0 || !conf->zones.nelts)

@@ -4,6 +4,7 @@
  *
  *      module.c     directives, shared memory, the bell, hooks
  *      keys.c       API keys, and which paths a client may use
+ *      limits.c     what a key may use: requests, requests at once, tokens
  *      body.c       reads a request's body and headers
  *      request.c    decides; the only place that gives load back (sublet_release)
  *      hold.c       holds requests that nobody can take now
@@ -26,6 +27,7 @@
 #include "route/request/endpoint.h"
 #include "route/pool.h"
 #include "route/queue.h"
+#include "route/keys/usage.h"
 
 typedef struct {
         ngx_str_t name;
@@ -35,9 +37,10 @@ typedef struct {
 
 typedef struct {
         ngx_str_t name, token;
-        uint64_t hash; /* of its name */
-        nsec interval; /* between two of its requests, over all routers; 0: this router's own limits alone */
-        uint32_t burst;
+        uint64_t hash;              /* of its name */
+        nsec interval;              /* between two of its requests; 0: no bound */
+        uint32_t burst, concurrent; /* concurrent 0: no bound */
+        uint64_t tokens;            /* a minute; 0: no bound */
         unsigned is_admin : 1, may_priority : 1;
 } sublet_key_t;
 
@@ -66,9 +69,10 @@ typedef struct {
         ngx_str_t peer, model;
         char replica[POOL_NAME]; /* the last it was sent to */
         char server_name[POOL_ADDRESS];
-        ngx_event_t deadline, resume, waiting;
+        ngx_event_t deadline, resume, waiting, body_due;
         ngx_int_t (*inner_header)(ngx_http_request_t *r); /* of the proxy module */
         ngx_int_t (*inner_reinit)(ngx_http_request_t *r);
+        u_char *head_from;  /* in the buffer, behind heads of 1xx; NULL: its beginning */
         enum answer answer; /* of this try, as far as it is known */
         nsec expected;      /* until its first byte, from when it was sent; 0: nobody can say */
         int64_t max_tokens;
@@ -80,6 +84,12 @@ typedef struct {
         enum pool_outcome outcome;
         const char *refusal; /* code of the error; NULL: none */
         const struct endpoint *endpoint;
+        const sublet_key_t *key;     /* NULL: none */
+        struct allowance *allowance; /* of the key, if it has a limit; in shared memory */
+        struct usage *usage;         /* what its answer says; NULL: nobody asks, or it has not begun */
+        uint64_t reserved;           /* tokens of the key's budget */
+        uint32_t n_choices;
+        nsec retry_after; /* of the refusal; 0: nobody said */
         char detail[128]; /* of the refusal, in place of its usual message; "": none. Safe in JSON */
         ngx_int_t rc;     /* NGX_DECLINED: go on, to the peer or to the refusal */
         unsigned is_stream : 1, has_body : 1, is_parked : 1, is_held : 1, is_first : 1, is_answer : 1, was_held : 1;
@@ -92,6 +102,12 @@ typedef struct {
         unsigned is_stored : 1;    /* it names what one replica has stored */
         unsigned is_tls : 1;       /* that replica is reached by TLS */
         unsigned may_priority : 1; /* its key may say how urgent it is */
+        unsigned is_at_once : 1;   /* it counts among its key's requests at once */
+        unsigned is_reserved : 1;  /* tokens were taken for it; they are settled at its end */
+        unsigned is_background : 1;
+        unsigned is_line_empty : 1; /* of a stream: its last line has nothing yet, or \r */
+        unsigned is_given_up : 1;   /* no other try */
+        unsigned is_cut : 1;        /* the answer did not come to its end, or the client left before */
 } sublet_ctx_t;
 
 extern ngx_module_t ngx_http_sublet_module;
@@ -132,9 +148,15 @@ void sublet_watch_scan(void);
 /* keys.c */
 char *sublet_key_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *sublet_keys_init(ngx_conf_t *cf, void *conf);
-const sublet_key_t *sublet_key_of(ngx_http_request_t *r);     /* NULL: none, or an unknown one */
-int sublet_key_may(ngx_http_request_t *r, struct pool *pool); /* 0: all routers together had too many of its key */
-int sublet_path_check(sublet_ctx_t *ctx);                     /* fills ctx->endpoint; 0: refused */
+const sublet_key_t *sublet_key_of(ngx_http_request_t *r); /* NULL: none, or an unknown one */
+int sublet_path_check(sublet_ctx_t *ctx);                 /* fills ctx->endpoint; 0: refused */
+
+/* limits.c; 0: refused */
+int sublet_limits_enter(sublet_ctx_t *ctx);                  /* before anything is read */
+int sublet_limits_reserve(sublet_ctx_t *ctx);                /* tokens, when the request was read */
+void sublet_limits_read(sublet_ctx_t *ctx, ngx_chain_t *in); /* a part of the answer */
+void sublet_limits_settle(sublet_ctx_t *ctx);                /* it is over */
+void sublet_limits_leave(sublet_ctx_t *ctx);
 
 /* body.c */
 int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */
@@ -153,8 +175,9 @@ void sublet_filter_init(void);
 
 /* answer.c */
 ngx_int_t sublet_send(ngx_http_request_t *r, ngx_uint_t status, const char *type, u_char *text, size_t size);
-ngx_int_t sublet_refuse(ngx_http_request_t *r); /* content handler: ctx->refusal */
-ngx_int_t sublet_error(ngx_http_request_t *r);  /* content handler of error_page */
+ngx_uint_t sublet_retry_after(struct pool *pool); /* seconds until the replicas have done what they have */
+ngx_int_t sublet_refuse(ngx_http_request_t *r);   /* content handler: ctx->refusal */
+ngx_int_t sublet_error(ngx_http_request_t *r);    /* content handler of error_page */
 ngx_int_t sublet_models(ngx_http_request_t *r);
 
 /* routers.c: the body of PUT /v1/routers and its answer, the caller's; NULL with why not (static) */

@@ -112,6 +112,28 @@ static int goes_elsewhere(sublet_ctx_t *ctx, nsec now)
         }
 }
 
+/* A replica's own 429 that is passed on says when to come again, as the router's do. */
+static void say_when(ngx_http_request_t *r, sublet_ctx_t *ctx)
+{
+        static ngx_str_t name = ngx_string("Retry-After"), lowcase = ngx_string("retry-after");
+        ngx_http_upstream_t *u = r->upstream;
+        ngx_table_elt_t *h;
+        u_char *text;
+
+        if (u->headers_in.status_n != NGX_HTTP_TOO_MANY_REQUESTS || find_header(u, "Retry-After"))
+                return;
+        text = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+        h = text ? ngx_list_push(&u->headers_in.headers) : NULL;
+        if (!h)
+                return;
+        ngx_memzero(h, sizeof(*h));
+        h->hash = ngx_hash_key(lowcase.data, lowcase.len);
+        h->key = name;
+        h->lowcase_key = lowcase.data;
+        h->value.data = text;
+        h->value.len = (size_t)(ngx_sprintf(text, "%ui", sublet_retry_after(ctx->pool)) - text);
+}
+
 /* NGX_AGAIN: more of the body is wanted. NGX_HTTP_UPSTREAM_INVALID_HEADER: nginx takes the next peer. */
 static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
 {
@@ -133,8 +155,10 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         now = clock_now();
         if (ctx->answer == ANSWER_BUSY)
                 pool_busy(ctx->pool, ctx->at, busy_for(u), now);
-        if (!goes_elsewhere(ctx, now))
-                return NGX_OK; /* the client gets the replica's own words */
+        if (!goes_elsewhere(ctx, now)) { /* the client gets the replica's own words */
+                say_when(r, ctx);
+                return NGX_OK;
+        }
         ctx->is_bought = 1;
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;
 }
@@ -157,7 +181,10 @@ static ngx_int_t begin_head(ngx_http_request_t *r, sublet_ctx_t *ctx)
         if (ngx_list_init(&u->headers_in.headers, r->pool, 8, sizeof(ngx_table_elt_t)) != NGX_OK ||
             ngx_list_init(&u->headers_in.trailers, r->pool, 2, sizeof(ngx_table_elt_t)) != NGX_OK)
                 return NGX_ERROR;
-        return reinit_request(r) == NGX_OK && ctx->inner_header ? NGX_OK : NGX_ERROR;
+        if (reinit_request(r) != NGX_OK || !ctx->inner_header)
+                return NGX_ERROR;
+        ctx->head_from = u->buffer.pos;
+        return NGX_OK;
 }
 
 static ngx_int_t read_head(ngx_http_request_t *r, sublet_ctx_t *ctx)
@@ -205,6 +232,7 @@ static ngx_int_t reinit_request(ngx_http_request_t *r)
         ctx->inner_header = r->upstream->process_header;
         r->upstream->process_header = process_header;
         ctx->has_head = 0;
+        ctx->head_from = NULL;
         return rc;
 }
 
@@ -217,16 +245,25 @@ void sublet_reply_wrap(sublet_ctx_t *ctx)
         u->process_header = process_header;
         u->reinit_request = reinit_request;
         ctx->has_head = 0;
+        ctx->head_from = NULL;
 }
 
 /* ---- the body ------------------------------------------------------------------------------------------- */
 
-/* Server-sent events end with an empty line, about one per token. An event that is cut there is not counted. */
+/* Server-sent events end with an empty line, about one per token. Lines end with \n or \r\n, and are cut anywhere. */
 static void count_events(sublet_ctx_t *ctx, const u_char *at, const u_char *end)
 {
-        while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-                ctx->n_events += at + 1 < end && at[1] == '\n';
-                at += 2;
+        while (at < end) {
+                if (!ctx->is_line_empty) {
+                        at = memchr(at, '\n', (size_t)(end - at));
+                        if (!at)
+                                return;
+                        ctx->is_line_empty = 1;
+                        at++;
+                        continue;
+                }
+                ctx->n_events += *at == '\n';
+                ctx->is_line_empty = *at++ == '\r';
         }
 }
 
@@ -234,6 +271,8 @@ static ngx_int_t body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
         sublet_ctx_t *ctx = r == r->main ? ngx_http_get_module_ctx(r, ngx_http_sublet_module) : NULL;
 
+        if (ctx && ctx->at >= 0)
+                sublet_limits_read(ctx, in);
         if (ctx && ctx->at >= 0 && ctx->is_stream)
                 for (ngx_chain_t *l = in; l; l = l->next)
                         if (ngx_buf_in_memory(l->buf))

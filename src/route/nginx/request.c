@@ -181,7 +181,7 @@ static int decide_or_hold(sublet_ctx_t *ctx)
 {
         nsec began = clock_now();
 
-        if (sublet_read_request(ctx)) {
+        if (sublet_read_request(ctx) && sublet_limits_reserve(ctx)) {
                 ctx->rc = sublet_decide(ctx, 0);
                 ctx->decision_took = clock_now() - began;
                 pool_measure(&ctx->pool->decision, ctx->decision_took);
@@ -196,6 +196,11 @@ static void body_ready(ngx_http_request_t *r) /* from inside the call, or later 
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
 
+        if (ctx->has_body) /* it was refused before it was whole */
+                return;
+        if (ctx->body_due.timer_set) {
+                ngx_del_timer(&ctx->body_due);
+        }
         ctx->has_body = 1;
         r->preserve_body = 1;
         pool_earn(ctx->pool, clock_now());
@@ -203,6 +208,30 @@ static void body_ready(ngx_http_request_t *r) /* from inside the call, or later 
                 return;
         r->write_event_handler = ngx_http_core_run_phases;
         ngx_http_core_run_phases(r);
+}
+
+/* nginx bounds the time between two parts of a body, not the whole. The rest is not waited for. */
+static void on_body_due(ngx_event_t *event)
+{
+        sublet_ctx_t *ctx = event->data;
+        ngx_http_request_t *r = ctx->request;
+        ngx_connection_t *c = r->connection;
+
+        if (ctx->has_body || r->header_sent || r->internal) /* nginx has ended it, and may linger */
+                return;
+        ngx_http_set_log_request(c->log, r);
+        if (c->read->timer_set) {
+                ngx_del_timer(c->read);
+        }
+        ctx->has_body = 1;
+        (void)sublet_turn_away(ctx, POOL_BAD, "body_timeout");
+        r->keepalive = 0;
+        if (r->stream)
+                r->stream->skip_data = 1;
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_core_run_phases;
+        ngx_http_core_run_phases(r); /* r may be freed here */
+        ngx_http_run_posted_requests(c);
 }
 
 /* ---- phases ----------------------------------------------------------------------------------------- */
@@ -220,7 +249,11 @@ static void cleanup(void *data)
         if (ctx->waiting.posted) {
                 ngx_delete_posted_event(&ctx->waiting);
         }
+        if (ctx->body_due.timer_set) {
+                ngx_del_timer(&ctx->body_due);
+        }
         sublet_release(ctx);
+        sublet_limits_leave(ctx);
 }
 
 sublet_ctx_t *sublet_ctx(ngx_http_request_t *r)
@@ -247,12 +280,14 @@ static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
         c->handler = cleanup;
         ctx->request = r;
         ctx->pool = pool;
+        ctx->key = sublet_key_of(r);
         ctx->at = ctx->woken = ctx->query.wanted = -1;
         ctx->arrived = ctx->item.arrived = clock_now();
         ctx->item.deadline = ctx->item.due = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
         ctx->deadline = (ngx_event_t){ .handler = sublet_on_deadline, .data = ctx, .log = r->connection->log };
         ctx->resume = (ngx_event_t){ .handler = sublet_on_resume, .data = ctx, .log = r->connection->log };
         ctx->waiting = (ngx_event_t){ .handler = sublet_on_waiting, .data = ctx, .log = r->connection->log };
+        ctx->body_due = (ngx_event_t){ .handler = on_body_due, .data = ctx, .log = r->connection->log };
         ngx_http_set_ctx(r, ctx, ngx_http_sublet_module);
         return ctx;
 }
@@ -270,18 +305,17 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
 {
         sublet_loc_t *conf = ngx_http_get_module_loc_conf(r, ngx_http_sublet_module);
         sublet_ctx_t *ctx = ngx_http_get_module_ctx(r, ngx_http_sublet_module);
+        ngx_msec_t body_ms;
         ngx_int_t rc;
 
         if (!conf->route || r != r->main)
                 return NGX_DECLINED;
         if (ctx)
                 return continue_request(r, ctx);
-        if (!sublet_key_may(r, conf->route->pool))
-                return NGX_HTTP_TOO_MANY_REQUESTS;
         ctx = make_ctx(r, conf->route->pool);
         if (!ctx)
                 return NGX_ERROR;
-        if (!sublet_path_check(ctx)) {
+        if (!sublet_limits_enter(ctx) || !sublet_path_check(ctx)) {
                 ctx->has_body = 1;
                 rc = ngx_http_discard_request_body(r);
                 return rc == NGX_OK ? continue_request(r, ctx) : rc;
@@ -290,6 +324,10 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
         rc = ngx_http_read_client_request_body(r, body_ready); /* counts the request */
         if (rc >= NGX_HTTP_SPECIAL_RESPONSE)
                 return rc;
+        body_ms = ctx->pool->settings.body_ms;
+        if (rc == NGX_AGAIN && body_ms) { /* it is not whole yet */
+                ngx_add_timer(&ctx->body_due, body_ms);
+        }
         ngx_http_finalize_request(r, NGX_DONE); /* and this one discounts it */
         return NGX_DONE;
 }

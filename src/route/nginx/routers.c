@@ -21,19 +21,35 @@ static json_t *say_replica(const struct pool *pool, int i, nsec now)
         return entry;
 }
 
+static struct allowance *allowance_of(struct pool *pool, const json_t *name)
+{
+        return allowance_find(pool->keys, POOL_KEYS,
+                              pool_model_hash(json_string_value(name), json_string_length(name)));
+}
+
+static json_t *say_key(struct pool *pool, json_t *name)
+{
+        static const struct allowance none;
+        const struct allowance *found = allowance_of(pool, name), *a = found ? found : &none;
+        const uint64_t value[HEARD_KEY_N] = { [HEARD_KEY_AT_ONCE] = (uint64_t)ngx_max(a->at_once, 0),
+                                              [HEARD_KEY_SPENT] = a->spent,
+                                              [HEARD_KEY_TOKENS] = a->tokens.taken,
+                                              [HEARD_KEY_RETURNED] = a->tokens.returned };
+        json_t *entry = json_pack("{sO}", "name", name);
+
+        for (int k = 0; k < HEARD_KEY_N; k++)
+                (void)json_object_set_new(entry, HEARD_KEY_NAMES[k],
+                                          json_integer((json_int_t)ngx_min(value[k], HEARD_MAX)));
+        return entry;
+}
+
 /* Of the keys that were asked about. */
 static json_t *say_keys(struct pool *pool, const json_t *asked)
 {
         json_t *list = json_array();
 
-        for (size_t k = 0; k < json_array_size(asked); k++) {
-                const json_t *name = json_object_get(json_array_get(asked, k), "name");
-                struct allowance *allowance = allowance_find(
-                        pool->keys, POOL_KEYS, pool_model_hash(json_string_value(name), json_string_length(name)));
-
-                (void)json_array_append_new(list, json_pack("{sO sI}", "name", name, "spent",
-                                                            (json_int_t)(allowance ? allowance->spent : 0)));
-        }
+        for (size_t k = 0; k < json_array_size(asked); k++)
+                (void)json_array_append_new(list, say_key(pool, json_object_get(json_array_get(asked, k), "name")));
         return list;
 }
 
@@ -101,21 +117,30 @@ static const char *hear_all(struct pool *pool, const json_t *list, nsec until, n
         return NULL;
 }
 
-static const char *hear_keys(struct pool *pool, const json_t *list, nsec now)
+static void hear_key(struct allowance *allowance, const struct heard_of_key *heard, nsec until, nsec now)
+{
+        if (heard->interval_us && heard->value[HEARD_KEY_SPENT])
+                allowance_hear(allowance, (nsec)heard->interval_us * NSEC_PER_USEC, heard->value[HEARD_KEY_SPENT], now);
+        if (heard->per_minute)
+                tokens_hear(&allowance->tokens, heard->per_minute, heard->value[HEARD_KEY_TOKENS],
+                            heard->value[HEARD_KEY_RETURNED], now);
+        allowance->elsewhere = heard->value[HEARD_KEY_AT_ONCE];
+        allowance->elsewhere_until = until;
+}
+
+static const char *hear_keys(struct pool *pool, const json_t *list, nsec until, nsec now)
 {
         for (size_t k = 0; k < json_array_size(list); k++) {
-                const json_t *name = json_object_get(json_array_get(list, k), "name");
+                const json_t *entry = json_array_get(list, k);
                 struct allowance *allowance;
-                const char *why;
-                uint32_t usec, n;
+                struct heard_of_key heard;
+                const char *why = heard_body_key(entry, &heard);
 
-                why = heard_body_key(json_array_get(list, k), &usec, &n);
                 if (why)
                         return why;
-                allowance = allowance_find(pool->keys, POOL_KEYS,
-                                           pool_model_hash(json_string_value(name), json_string_length(name)));
-                if (allowance && n)
-                        allowance_hear(allowance, (nsec)usec * NSEC_PER_USEC, n, now);
+                allowance = allowance_of(pool, json_object_get(entry, "name"));
+                if (allowance)
+                        hear_key(allowance, &heard, until, now);
         }
         return NULL;
 }
@@ -142,20 +167,21 @@ static const char *hear_blocks(struct pool *pool, const json_t *list)
 json_t *sublet_hear(struct pool *pool, const json_t *body, const char **ret_why)
 {
         uint32_t keep_ms = 0, n = 0;
-        nsec now = clock_now();
+        nsec now = clock_now(), until;
         uint64_t before = pool->serial;
         const char *why = replica_body_number(body, "keep_ms", &keep_ms);
 
         why = why ? why : replica_body_number(body, "routers", &n);
         why = why ? why : n > POOL_ROUTERS ? "there are more routers than 16" : NULL;
-        why = why ? why : hear_all(pool, json_object_get(body, "replicas"), now + (nsec)keep_ms * NSEC_PER_MSEC, now);
-        why = why ? why : hear_keys(pool, json_object_get(body, "keys"), now);
+        until = now + (nsec)keep_ms * NSEC_PER_MSEC;
+        why = why ? why : hear_all(pool, json_object_get(body, "replicas"), until, now);
+        why = why ? why : hear_keys(pool, json_object_get(body, "keys"), until, now);
         why = why ? why : hear_blocks(pool, json_object_get(body, "blocks"));
         *ret_why = why;
         if (why)
                 return NULL;
         pool->n_routers = n;
-        pool->routers_until = now + (nsec)keep_ms * NSEC_PER_MSEC;
+        pool->routers_until = until;
         if (pool->serial != before || pool_load(pool, POOL_ALL, POOL_HELD)) /* a slot may be free elsewhere */
                 sublet_ring();
         return say_all(pool, body, now);

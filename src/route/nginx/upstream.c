@@ -182,6 +182,8 @@ static int may_go_on(sublet_ctx_t *ctx, enum answer answer, nsec now)
 {
         enum answer_retry retry = answer_meaning(answer)->retry;
 
+        if (ctx->is_given_up)
+                return 0;
         if (ctx->is_bought || retry == RETRY_FREE)
                 return 1;
         return retry == RETRY_BOUGHT && sublet_may_buy(ctx, now);
@@ -199,6 +201,7 @@ static void free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
                 return;
         }
         answer = how_it_ended(ctx, pc, state, now);
+        ctx->is_cut = answer == ANSWER_CUT || answer == ANSWER_LEFT;
         note_end(ctx, answer, now);
         sublet_release(ctx);
         if (!(state & NGX_PEER_FAILED))

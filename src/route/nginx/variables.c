@@ -177,6 +177,7 @@ ngx_int_t sublet_log(ngx_http_request_t *r)
         if (!ctx)
                 return NGX_OK;
         now = clock_now();
+        sublet_limits_settle(ctx);
         atomic_fetch_add(&ctx->pool->outcomes[outcome_of(r, ctx)], 1);
         if (ctx->was_held)
                 pool_measure(&ctx->pool->held, ctx->held_for);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that this worker has sent and that no replica has begun to answer. Those of a replica that was put out, or
- * whose first byte is overdue, are taken from it and go elsewhere. What has nowhere else to go stays: it may still be
- * answered.
+ * whose first byte is overdue, are taken from it and go elsewhere. What has nowhere else to go stays, since it may
+ * still be answered; but not with a replica that has begun its head and does not end it.
  */
 #include "route/nginx/module.h"
 
@@ -49,6 +49,15 @@ static void take_away(sublet_ctx_t *ctx, enum answer answer)
         ngx_post_event(c->read, &ngx_posted_events);
 }
 
+/* It has begun its head, and not ended it. One of 1xx was another. */
+static int trickles(const sublet_ctx_t *ctx)
+{
+        const ngx_http_upstream_t *u = ctx->request->upstream;
+
+        return u && !ctx->has_head && u->buffer.start &&
+               u->buffer.last > (ctx->head_from ? ctx->head_from : u->buffer.start);
+}
+
 static void look_at(sublet_ctx_t *ctx, nsec now)
 {
         struct pool_request others = ctx->query;
@@ -57,8 +66,13 @@ static void look_at(sublet_ctx_t *ctx, nsec now)
         if (!is_out && now < ctx->first_by)
                 return;
         others.tried |= 1ull << ctx->at;
-        if (!pool_has_other(ctx->pool, &others, now))
+        if (!pool_has_other(ctx->pool, &others, now)) {
+                if (!is_out && trickles(ctx)) {
+                        ctx->is_given_up = 1;
+                        take_away(ctx, ANSWER_SILENT);
+                }
                 return;
+        }
         if (is_out) {
                 take_away(ctx, ANSWER_MOVED);
         } else if (sublet_may_buy(ctx, now)) {

@@ -48,13 +48,16 @@ const char *heard_body_blocks(const json_t *entry, const char **ret_name, uint64
         return NULL;
 }
 
-const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent)
+const char *heard_body_key(const json_t *entry, struct heard_of_key *ret)
 {
         const char *why;
 
-        *ret_interval_us = *ret_spent = 0;
+        *ret = (struct heard_of_key){ 0 };
         if (!json_string_length(json_object_get(entry, "name")))
                 return "each entry needs the name of a key";
-        why = replica_body_number(entry, "interval_us", ret_interval_us);
-        return why ? why : replica_body_number(entry, "spent", ret_spent);
+        why = replica_body_number(entry, "interval_us", &ret->interval_us);
+        why = why ? why : replica_body_number(entry, "per_minute", &ret->per_minute);
+        for (int k = 0; k < HEARD_KEY_N && !why; k++)
+                why = replica_body_number(entry, HEARD_KEY_NAMES[k], &ret->value[k]);
+        return why;
 }

@@ -18,5 +18,11 @@ const char *heard_body_read(const json_t *entry, const char **ret_name, struct h
 const char *heard_body_blocks(const json_t *entry, const char **ret_name, uint64_t ret[static HEARD_BLOCKS],
                               size_t *ret_n);
 
+/* What others used of a key since this was said last; value: enum heard_key. */
+struct heard_of_key {
+        uint32_t interval_us, per_minute;
+        uint32_t value[HEARD_KEY_N];
+};
+
 /* One entry of "keys": NULL, and its name is text; or why it is refused. */
-const char *heard_body_key(const json_t *entry, uint32_t *ret_interval_us, uint32_t *ret_spent);
+const char *heard_body_key(const json_t *entry, struct heard_of_key *ret);

@@ -11,6 +11,7 @@ enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, CONVERSATION, IGNORED, IS
 
 enum action {
         SKIP,
+        BACKGROUND,
         TEXT,
         MEDIA,
         IMAGE,
@@ -79,6 +80,7 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
 {
         switch (scan->action) {
         case SKIP:
+        case BACKGROUND:
                 return SCAN_OK;
         case TEXT:
                 prefix_text(scan->prefix, text, size);
@@ -216,10 +218,9 @@ static int literal_done(struct scan *scan)
         scan->state = AFTER;
         if (scan->literal == 2) /* null: as if the key were absent */
                 return SCAN_OK;
-        if (scan->action == STREAM)
-                scan->is_stream = scan->literal == 0;
-        else if (scan->action >= MODEL)
-                return scan_fail(scan, SCAN_E_TYPE);
+        if (scan->action != STREAM && scan->action != BACKGROUND)
+                return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
+        *(scan->action == STREAM ? &scan->is_stream : &scan->is_background) = scan->literal == 0;
         return SCAN_OK;
 }
 
@@ -303,8 +304,7 @@ static int value(struct scan *scan, char c)
         case '[':
                 return push(scan, scan->context | IS_ARRAY);
         case '"':
-                if (scan->action == STREAM || scan->action == PRIORITY || scan->action == MAXIMUM ||
-                    scan->action == COUNT)
+                if (scan->action >= STREAM && scan->action <= COUNT)
                         return scan_fail(scan, SCAN_E_TYPE);
                 string_begin(scan, scan->action);
                 return SCAN_OK;

@@ -40,7 +40,7 @@ struct scan_word {
 struct scan {
         /* The result. */
         struct scan_word model, session, user, salt;
-        bool has_model, is_stream, has_prompt;
+        bool has_model, is_stream, is_background, has_prompt;
         bool has_link;                     /* it goes on with something that one replica has stored */
         int64_t priority;                  /* as engines mean it: the lower goes first */
         uint64_t priority_at;              /* where the digits of the last one stand in the body */

@@ -6,3 +6,5 @@ const char *const HEARD_NAMES[HEARD_N] = {
 #include "route/routers/heard.def"
 #undef HEARD
 };
+
+const char *const HEARD_KEY_NAMES[HEARD_KEY_N] = { "at_once", "spent", "tokens", "tokens_returned" };

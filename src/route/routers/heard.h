@@ -11,6 +11,17 @@ enum heard_what {
         HEARD_N,
 };
 
+/* Of a key with a limit; all but the first only grow. */
+enum heard_key {
+        HEARD_KEY_AT_ONCE,  /* requests now */
+        HEARD_KEY_SPENT,    /* requests that passed, ever */
+        HEARD_KEY_TOKENS,   /* taken of its budget, ever ... */
+        HEARD_KEY_RETURNED, /* ... and given back */
+        HEARD_KEY_N,
+};
+
+extern const char *const HEARD_KEY_NAMES[HEARD_KEY_N];
+
 #define HEARD_MAX (1ull << 52) /* of one value; the sum of all routers is still a whole number of JSON */
 
 struct heard {

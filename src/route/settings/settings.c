@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-        CONCURRENT_MAX = 65535, /* what nginx can count */
+        CONCURRENT_MAX = 65534, /* what nginx can count */
 };
 
 enum table {
@@ -179,7 +179,7 @@ static int read_api_key(struct settings_cursor *cursor, const json_t *item, stru
         if (!*key->name || !*key->key)
                 return settings_refuse(cursor, "each key needs a name and a key");
         if (key->concurrent > CONCURRENT_MAX)
-                return settings_refuse(cursor, "concurrent: expected at most 65535");
+                return settings_refuse(cursor, "concurrent: expected at most 65534");
         for (size_t i = 0; i < settings->n_keys; i++)
                 if (!strcmp(settings->keys[i].key, key->key) || !strcmp(settings->keys[i].name, key->name))
                         return settings_refuse(cursor, "an earlier key has this name or value");
@@ -242,6 +242,16 @@ static bool is_router(const char *text)
                !strchr(text, '/');
 }
 
+/* As a browser says it: a scheme, a host and perhaps a port. */
+static bool is_origin(const char *text)
+{
+        const char *host = strstr(text, "://");
+
+        if (!strcmp(text, "*"))
+                return true;
+        return (!strncmp(text, "https://", 8) || !strncmp(text, "http://", 7)) && host[3] && !strchr(host + 3, '/');
+}
+
 static int check_routers(struct settings_cursor *cursor, const json_t *file, const struct settings *settings)
 {
         const char *key = settings->routers.n       ? "routers" :
@@ -294,6 +304,9 @@ static int check_settings(struct settings_cursor *cursor, const json_t *file, co
                                  "traces: expected http://HOST:PORT of a collector, or https://");
         if (!settings->listen.n && !*settings->certificate)
                 return refuse_at(cursor, file, "listen", "listen: no client could connect");
+        for (size_t i = 0; i < settings->origins.n; i++)
+                if (!is_origin(settings->origins.at[i]))
+                        return refuse_at(cursor, file, "origins", "origins: expected https://HOST of each, or *");
         return check_routers(cursor, file, settings);
 }
 
@@ -367,4 +380,20 @@ void route_settings_print(FILE *to)
                     TABLE_REPLICA);
         print_table(to, "keys: a list of", TABLE_KEY);
         print_table(to, "kubernetes: a list of", TABLE_SERVICE);
+}
+
+json_t *route_settings_rows(void)
+{
+        static const char *const places[] = { [TABLE_TOP] = "",
+                                              [TABLE_LISTED] = "replicas",
+                                              [TABLE_REPLICA] = "replicas, defaults, kubernetes",
+                                              [TABLE_KEY] = "keys",
+                                              [TABLE_SERVICE] = "kubernetes" };
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                (void)json_array_append_new(
+                        list, json_pack("{s:s, s:s, s:s?, s:s}", "place", places[rows[i].table], "key", rows[i].key,
+                                        "preset", *rows[i].preset ? rows[i].preset : NULL, "meaning", rows[i].meaning));
+        return list;
 }

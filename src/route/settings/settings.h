@@ -88,9 +88,14 @@ static inline uint32_t request_rate_usec(const struct request_rate *rate)
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
         struct request_rate rate;
-        uint32_t burst, concurrent; /* concurrent 0: no bound */
+        uint32_t burst, concurrent, tokens; /* tokens: a minute. concurrent, tokens 0: no bound */
         bool is_admin, may_priority;
 };
+
+static inline bool settings_key_has_limit(const struct settings_key *key)
+{
+        return key->rate.n || key->concurrent || key->tokens;
+}
 
 struct settings_service {
         char service[SETTINGS_WORD], name_space[SETTINGS_WORD], port[SETTINGS_WORD], api[SETTINGS_TEXT];
@@ -99,7 +104,7 @@ struct settings_service {
 };
 
 struct settings {
-        struct settings_list listen, tls_listen, metrics, daemons, routers;
+        struct settings_list listen, tls_listen, metrics, daemons, routers, origins;
         char routers_listen[SETTINGS_WORD], routers_secret[SETTINGS_PATH];
         char certificate[SETTINGS_PATH], certificate_key[SETTINGS_PATH], log[SETTINGS_PATH], health[SETTINGS_PATH];
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
@@ -108,7 +113,7 @@ struct settings {
         uint32_t workers, queue, breaker, health_failures;
         char traces[SETTINGS_TEXT];
         unsigned int retries, traces_sample; /* permille */
-        nsec hold, breaker_time, first_byte, read_timeout, drain, health_every, health_timeout, scrape;
+        nsec hold, breaker_time, first_byte, body_time, read_timeout, drain, health_every, health_timeout, scrape;
         bytes body, zone, log_size;
 
         struct replica_settings defaults;
@@ -134,6 +139,7 @@ int route_settings_listen(const char *text, struct settings *settings, struct er
 bool route_settings_has_tls(const struct settings *settings); /* to any replica */
 
 void route_settings_print(FILE *to); /* all rows, for people */
+json_t *route_settings_rows(void);   /* the same for programs: [{"place", "key", "preset", "meaning"}] */
 
 /* ---- address.c: where a replica is ---- */
 

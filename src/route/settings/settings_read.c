@@ -120,7 +120,7 @@ int read_listen(const struct settings_cursor *cursor, const json_t *value, void 
         for (size_t i = 0; r == 0 && i < list->n; i++) {
                 const char *text = list->at[i], *colon = strrchr(text, ':');
 
-                if (strncmp(text, "unix:/", 6) && !settings_is_port(colon ? colon + 1 : text))
+                if (strncmp(text, "unix:/", 6) && (colon == text || !settings_is_port(colon ? colon + 1 : text)))
                         return settings_refuse(cursor, "expected PORT, ADDRESS:PORT or unix:/PATH");
         }
         return r;

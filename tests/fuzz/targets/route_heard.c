@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         const char *name = NULL, *why;
         struct heard heard;
         uint64_t blocks[HEARD_BLOCKS];
-        uint32_t usec, n;
+        struct heard_of_key key;
         size_t n_blocks;
         bool is_tripped;
 
@@ -28,8 +28,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         need(why || replica_name_is_fine(name));
         for (int i = 0; !why && i < HEARD_N; i++)
                 need(heard.value[i] <= HEARD_MAX * POOL_ROUTERS);
-        why = heard_body_key(entry, &usec, &n);
-        need(why ? why[0] : usec <= INT32_MAX && n <= INT32_MAX && json_string_length(json_object_get(entry, "name")));
+        why = heard_body_key(entry, &key);
+        need(why ? why[0] : key.interval_us <= INT32_MAX && json_string_length(json_object_get(entry, "name")));
+        for (int k = 0; !why && k < HEARD_KEY_N; k++)
+                need(key.value[k] <= INT32_MAX);
         why = heard_body_blocks(entry, &name, blocks, &n_blocks);
         need(why ? why[0] && !n_blocks : n_blocks <= HEARD_BLOCKS && replica_name_is_fine(name));
         json_decref(entry);

@@ -517,12 +517,15 @@ outside() {
         until_ is up state a
         post "$(chat "$(long 20000)" 1)" > /dev/null
         blocks=$(of a cached_blocks)
+        until_ is 0 of a inflight
+        sleep 2 # until the agent knows, too: what is suspended with a request in its hands is woken at once
         echo '[{"tenant":"a","suspended":true,"devices":[{"index":0,"share_permille":500}]}]' > "$dir/outside/new"
         mv "$dir/outside/new" "$dir/outside/tenants.json"
         until_ is asleep state a
         [ "$(code "$(chat hi 1)")" = 200 ]
         grep -q 'PATCH /v1/tenants/a {"suspended": false}' "$dir/outside/asked"
         [ "$(of a cached_blocks)" -ge "$blocks" ]
+        until_ grep -q 'POST /v1/wakers {"tenants": \["a"\]}' "$dir/outside/asked"
 }
 
 # slice READY...: an EndpointSlice of replicas a, b, ...: true, false or terminating
@@ -684,6 +687,8 @@ replica_tcp() {
         run "$sublet" route explain "$id" --dir "$dir/run"
         echo "$output"
         [[ $output == *'the most of the prompt was cached there'* && $output == *'status 200'* ]]
+        [ "$("$sublet" route explain "$id" --dir "$dir/run" --json | jq -r '"\(.id) \(.status)"')" = "$id 200" ]
+        "$sublet" route --settings --json | jq -e 'any(.[]; .key == "listen" and .place == "" and .preset == "8080" and .meaning)'
         run -1 "$sublet" route explain nothing --dir "$dir/run"
         run "$sublet" route state --dir "$dir/run"
         [[ $output == *REPLICA*STATE* && $output == *'policy cost'* ]]
@@ -742,6 +747,24 @@ replica_tcp() {
         sed -i "1s|.*|listen: 127.0.0.1:$port|" "$dir/config.yaml"
         run -1 "$sublet" route --check --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
         [[ $output == *"listen: 127.0.0.1:$port is taken by another process"* ]]
-        agent_start_only
-        until_ said "listen: 127.0.0.1:$port is taken by another process"
+        run -1 "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
+        [ "$output" = "sublet route: listen: 127.0.0.1:$port is taken by another process: end it, or choose another port" ]
+}
+
+@test "a port for root only is one line of ours, and so is a second --listen" {
+        [ "$(id -u)" = 0 ] || skip 'a plain user is made by root'
+        configure
+        sed -i '1s|.*|listen: 80|' "$dir/config.yaml"
+        install -d -o 65534 -g 65534 "$dir/plain"
+        chmod 755 "$dir"
+        chmod 644 "$dir/config.yaml"
+        for how in '' --check; do
+                # A network of its own has the kernel's own bounds of these ports.
+                run -1 unshare -n setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$sublet" route $how \
+                        --dir "$dir/plain" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
+                echo "$output"
+                [ "$output" = "sublet route: listen: 80 is for root only: choose a port of 1024 or more, or give us CAP_NET_BIND_SERVICE" ]
+        done
+        run -2 "$sublet" route --check --listen 8081 --listen 8082 --dir "$dir/run" "$dir/config.yaml"
+        [ "$output" = "sublet route: --listen 8082: the second of these, and there can be one" ]
 }

@@ -124,6 +124,15 @@ waiting_at() { # REPLICA N
         [[ $output == 'HTTP/1.1 503 '*'Retry-After: '* ]]
 }
 
+@test "a replica's own 429, which does not say when to come again, says so when it is passed on" {
+        replica a
+        put a
+        api /v1/settings -X PUT -d '{"hold_ms":0}' > /dev/null
+        fault a 429
+        run post "$(chat hi 1)" -i
+        [[ $output == 'HTTP/1.1 429 '*$'\nRetry-After: 1'* ]]
+}
+
 @test "a replica is killed with 50 requests in prefill: all of them are answered elsewhere" {
         replica a --scale 0.01 # in prefill until it is killed, however slow this machine is
         put a

@@ -192,11 +192,12 @@ blocks_are_equal() { # REPLICA
         for i in 1 2 3 4 5 6; do
                 prompt="session $i: $(long 40000)"
                 through 0 "$(chat "$prompt" 1)" -o /dev/null -f
+                soon eval '[ -n "$(told 0 "$i")" ]' # the log is written when the answer is over
                 where=$(told 0 "$i")
                 soon blocks_are_equal a
                 soon blocks_are_equal b
                 through 1 "$(chat "$prompt, and more" 1)" -o /dev/null -f
-                [ "$(told 1 "$i")" = "${where%% *} cache true" ]
+                soon is "${where%% *} cache true" told 1 "$i"
         done
         # where six sessions go is the policy's affair: all to one of two that are idle, now and then
         [ $(($(about 1 a cached_blocks) + $(about 1 b cached_blocks))) -gt 40 ]
@@ -242,6 +243,30 @@ blocks_are_equal() { # REPLICA
         [ "$passed" -le 3 ] # one in ten seconds; ten, if they were counted apart
         run -0 through 1 "$(chat hello 1)" -H 'x-api-key: sk-rated-1234' -i
         [[ $output == *' 429 '*Retry-After:*rate_limited* ]]
+}
+
+@test "requests at once and tokens of a key are of all routers; in a partition each counts its own" {
+        local keys=('keys:' '- {name: few, key: sk-few-12345, concurrent: 3}' '- {name: poor, key: sk-poor-1234, tokens: 3000}')
+        local few=(-H 'x-api-key: sk-few-12345') poor=(-H 'x-api-key: sk-poor-1234')
+        few_code() { through "$1" "$(chat hello 1)" "${few[@]}" -o /dev/null -w '%{http_code}'; }
+        poor_code() { through "$1" "$(chat hello 900 ',"stream":true')" "${poor[@]}" -o /dev/null -w '%{http_code}'; }
+        replica a --scale 100
+        replica b
+        file 0 'a b' "${keys[@]}"
+        file 1 'a b' "${keys[@]}"
+        router 0
+        router 1
+        soon is 1 routers 0
+        soon is 1 routers 1
+        soon is 200 few_code 1
+        for _ in 1 2 3; do stream 0 "${few[@]}"; done
+        soon is 429 few_code 1
+        run through 1 "$(chat hello 1)" "${few[@]}" -i
+        [[ $output == *' 429 '*'Retry-After: 1'*rate_limited* ]]
+        for _ in 1 2 3; do [ "$(poor_code 0)" = 200 ]; done
+        soon is 429 poor_code 1
+        router_kill 0
+        soon is 200 few_code 1 # what it had is forgotten
 }
 
 @test "datagrams that are not signed, or were recorded, change nothing" {

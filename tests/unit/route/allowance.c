@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/allowance.h"
+#include "route/keys/allowance.h"
 
 #include "unit.h"
 
@@ -79,6 +79,36 @@ static void each_name_has_one_slot(void **state)
         assert_null(allowance_find(table, 2, 11));
 }
 
+static void it_is_said_how_long_the_next_one_must_wait(void **state)
+{
+        struct allowance key = { 0 };
+
+        (void)state;
+        assert_int_equal(allowance_wait(&key, each, BURST, NSEC_PER_SEC), 0);
+        (void)passed(&key, 20, NSEC_PER_SEC);
+        assert_int_equal(allowance_wait(&key, each, BURST, NSEC_PER_SEC), each);
+        assert_int_equal(passed(&key, 1, NSEC_PER_SEC + each), 1);
+}
+
+static void so_many_are_there_at_once_here_and_elsewhere(void **state)
+{
+        struct allowance key = { 0 };
+        _Atomic uint16_t row = 0;
+
+        (void)state;
+        assert_true(allowance_enter(&key, &row, 3, 5));
+        key.elsewhere = 1;
+        key.elsewhere_until = 10;
+        assert_true(allowance_enter(&key, &row, 3, 5));
+        assert_false(allowance_enter(&key, &row, 3, 5));
+        assert_int_equal(row, 2);
+        assert_true(allowance_enter(&key, &row, 3, 10)); /* what was heard is too old */
+        assert_false(allowance_enter(&key, &row, 3, 10));
+        allowance_leave(&key, &row);
+        assert_true(allowance_enter(&key, &row, 3, 10));
+        assert_int_equal(key.at_once, 3);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -87,6 +117,8 @@ int main(void)
                 cmocka_unit_test(two_routers_let_one_rate_pass),
                 cmocka_unit_test(debts_end),
                 cmocka_unit_test(each_name_has_one_slot),
+                cmocka_unit_test(it_is_said_how_long_the_next_one_must_wait),
+                cmocka_unit_test(so_many_are_there_at_once_here_and_elsewhere),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

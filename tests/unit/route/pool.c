@@ -95,10 +95,30 @@ static void what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else(void
         pool_count(pool, 4, a, POOL_INFLIGHT, 2);
         pool_count(pool, 3, POOL_ALL, POOL_HELD, 9);
         pool_count(pool, 3, a, POOL_WANTED_WORK, 900);
-        pool_worker_new(pool, 3);
+        (void)allowance_enter(&pool->keys[8], &pool->key_rows[3][8], 5, now);
+        (void)allowance_enter(&pool->keys[8], &pool->key_rows[4][8], 5, now);
+        pool_worker_new(pool, 3, 42);
+        assert_int_equal(pool->keys[8].at_once, 1);
         assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
         assert_int_equal(pool_load(pool, a, POOL_WANTED_WORK), 0);
         assert_int_equal(pool_load(pool, POOL_ALL, POOL_HELD), 0);
+}
+
+static void what_a_dead_worker_had_is_taken_back_once_and_not_from_who_came_after_it(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        pool_worker_new(pool, 3, 41);
+        pool_count(pool, 3, a, POOL_INFLIGHT, 5);
+        (void)allowance_enter(&pool->keys[8], &pool->key_rows[3][8], 5, now);
+        assert_true(pool_worker_ended(pool, 3, 41));
+        assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 0);
+        assert_int_equal(pool->keys[8].at_once, 0);
+        pool_worker_new(pool, 3, 42);
+        pool_count(pool, 3, a, POOL_INFLIGHT, 2);
+        assert_false(pool_worker_ended(pool, 3, 41)); /* told again, late */
+        assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
 }
 
 static void a_replica_that_refuses_is_out_until_one_try_succeeds(void **state)
@@ -366,6 +386,7 @@ int main(void)
                 TEST(a_request_goes_to_a_replica_of_its_model),
                 TEST(a_capacity_is_exact),
                 TEST(what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else),
+                TEST(what_a_dead_worker_had_is_taken_back_once_and_not_from_who_came_after_it),
                 TEST(a_replica_that_refuses_is_out_until_one_try_succeeds),
                 TEST(failures_count_only_in_a_row),
                 TEST(retries_are_a_part_of_the_requests_and_some_each_second),

@@ -240,6 +240,46 @@ static void blocks_arrive_once_and_no_eye_reads_them(void **state)
         (void)gossip_free(b);
 }
 
+/* What a key has taken: a, b and c of a row. */
+static struct datagram key_datagram(struct gossip *router, uint64_t a, uint64_t b)
+{
+        struct gossip_row row = { .name = gossip_name("key a") };
+        struct datagram ret;
+
+        row.value[0] = a;
+        row.value[1] = b;
+        (void)gossip_write(router, &row, 1, now, ret.data, &ret.size);
+        return ret;
+}
+
+static void what_has_grown_is_told_once_each_value_for_itself(void **state)
+{
+        struct gossip *a = router_new(), *b = router_new();
+        uint64_t name = gossip_name("key a");
+        struct datagram said;
+
+        (void)state;
+        meet(a, 3, b, 5, 3);
+        said = key_datagram(b, 100, 7);
+        (void)hears(a, &said);
+        assert_int_equal(gossip_more(a, name, 0, now), 0); /* it had that before it was heard */
+        said = key_datagram(b, 130, 7);
+        (void)hears(a, &said);
+        said = key_datagram(b, 130, 8);
+        (void)hears(a, &said);
+        assert_int_equal(gossip_more(a, name, 0, now), 30);
+        assert_int_equal(gossip_more(a, name, 0, now), 0);
+        assert_int_equal(gossip_more(a, name, 1, now), 1);
+        said = key_datagram(b, 5, 8); /* its nginx began anew */
+        (void)hears(a, &said);
+        assert_int_equal(gossip_more(a, name, 0, now), 0);
+        said = key_datagram(b, 6, 8);
+        (void)hears(a, &said);
+        assert_int_equal(gossip_more(a, name, 0, now), 1);
+        (void)gossip_free(a);
+        (void)gossip_free(b);
+}
+
 static void a_trip_is_news_once(void **state)
 {
         struct gossip *a = router_new(), *b = router_new();
@@ -321,6 +361,7 @@ int main(void)
                 cmocka_unit_test(a_datagram_counts_once_and_in_order),
                 cmocka_unit_test(each_bit_is_signed),
                 cmocka_unit_test(blocks_arrive_once_and_no_eye_reads_them),
+                cmocka_unit_test(what_has_grown_is_told_once_each_value_for_itself),
                 cmocka_unit_test(a_trip_is_news_once),
                 cmocka_unit_test(a_crowd_of_unknown_routers_pushes_nobody_out),
                 cmocka_unit_test(all_rows_arrive_in_as_many_datagrams_as_they_need),

@@ -58,6 +58,17 @@ static void the_last_of_equal_keys_counts(void **state)
         assert_false(scan.is_stream);
 }
 
+static void the_background_of_a_picture_is_no_mistake(void **state)
+{
+        (void)state;
+        assert_int_equal(read_body("{\"model\":\"a\",\"input\":\"b\",\"background\":true}"), SCAN_OK);
+        assert_true(scan.is_background);
+        assert_int_equal(read_body("{\"model\":\"a\",\"prompt\":\"b\",\"background\":\"transparent\"}"), SCAN_OK);
+        assert_false(scan.is_background);
+        assert_int_equal(read_body("{\"model\":\"a\",\"background\":{\"a\":[1]}}"), SCAN_OK);
+        assert_false(scan.is_background);
+}
+
 static void order_of_the_other_keys_does_not_matter(void **state)
 {
         uint64_t one = hash_of("{\"model\":\"m\",\"temperature\":0.5,\"messages\":[{\"role\":\"user\",\"content\":\"",
@@ -238,6 +249,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(what_the_router_needs_is_found),
                 cmocka_unit_test(the_last_of_equal_keys_counts),
+                cmocka_unit_test(the_background_of_a_picture_is_no_mistake),
                 cmocka_unit_test(order_of_the_other_keys_does_not_matter),
                 cmocka_unit_test(content_as_parts_is_content_as_text),
                 cmocka_unit_test(a_picture_counts_by_its_hash),

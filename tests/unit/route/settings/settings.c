@@ -68,13 +68,14 @@ static void a_replica_has_what_defaults_say_but_for_its_own(void **state)
 static void keys_and_services_are_read(void **state)
 {
         (void)state;
-        assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m, concurrent: 8}\n"
+        assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m, concurrent: 8, tokens: 90000}\n"
                                "kubernetes:\n- {service: chat, port: 8000, capacity: 3, drain: true}\n"),
                          0);
         assert_int_equal(settings.keys[0].rate.n, 600);
         assert_true(settings.keys[0].rate.is_per_minute);
         assert_int_equal(settings.keys[0].burst, 20);
         assert_int_equal(settings.keys[0].concurrent, 8);
+        assert_int_equal(settings.keys[0].tokens, 90000);
         assert_string_equal(settings.services[0].port, "8000");
         assert_int_equal(settings.services[0].config.capacity, 3);
         assert_true(settings.services[0].config.is_draining);
@@ -84,6 +85,8 @@ static void a_complaint_names_the_place_and_what_is_wanted(void **state)
 {
         (void)state;
         refuses("hold: soon", "x.yaml: hold: expected a duration such as 500ms, 10s or 5m");
+        refuses("listen: ':80'",
+                "x.yaml: listen: expected PORT, ADDRESS:PORT or unix:/PATH"); /* nginx has none without */
         refuses("speed: 1", "x.yaml: speed: there is no such key here ('sublet route --settings')");
         refuses("replicas:\n- {name: a, address: nowhere}",
                 "x.yaml: replica 'a': expected an address: HOST:PORT, unix:/PATH or https://HOST:PORT");
@@ -95,8 +98,11 @@ static void a_complaint_names_the_place_and_what_is_wanted(void **state)
         refuses("keys: [{name: a}]", "x.yaml: keys, number 1: each key needs a name and a key");
         refuses("keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]",
                 "x.yaml: keys, number 2: an earlier key has this name or value");
-        refuses("keys: [{name: a, key: sk-12345678, concurrent: 65536}]",
-                "x.yaml: keys, number 1: concurrent: expected at most 65535");
+        refuses("keys: [{name: a, key: sk-12345678, concurrent: 65535}]",
+                "x.yaml: keys, number 1: concurrent: expected at most 65534");
+        refuses("origins: app.example", "x.yaml: origins: expected https://HOST of each, or *");
+        refuses("origins: ['https://app.example/']", "x.yaml: origins: expected https://HOST of each, or *");
+        refuses("origins: 'null'", "x.yaml: origins: expected https://HOST of each, or *");
         refuses("zone: 1M", "x.yaml: zone: must be at least 8M");
         refuses("[]", "x.yaml: expected settings of the form 'key: value'");
         refuses("replicas: 3", "x.yaml: replicas: expected a list of at most 64");

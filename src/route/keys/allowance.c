@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "route/allowance.h"
+#include "route/keys/allowance.h"
 
 #define DEBT_MAX (3600 * NSEC_PER_SEC) /* whatever others say, it ends */
 
@@ -37,4 +37,28 @@ void allowance_hear(struct allowance *allowance, nsec interval, uint64_t n, nsec
         do
                 next = (until > now ? until : now) + most;
         while (!atomic_compare_exchange_weak(&allowance->until, &until, next));
+}
+
+nsec allowance_wait(const struct allowance *allowance, nsec interval, uint32_t burst, nsec now)
+{
+        nsec wait = atomic_load(&allowance->until) - now - interval * burst;
+
+        return wait > 0 ? wait : 0;
+}
+
+bool allowance_enter(struct allowance *allowance, _Atomic uint16_t *row, uint32_t limit, nsec now)
+{
+        int64_t elsewhere = now < allowance->elsewhere_until ? (int64_t)allowance->elsewhere : 0;
+
+        atomic_fetch_add(row, 1);
+        if (atomic_fetch_add(&allowance->at_once, 1) + 1 + elsewhere <= (int64_t)limit)
+                return true;
+        allowance_leave(allowance, row);
+        return false;
+}
+
+void allowance_leave(struct allowance *allowance, _Atomic uint16_t *row)
+{
+        atomic_fetch_sub(row, 1);
+        atomic_fetch_sub(&allowance->at_once, 1);
 }

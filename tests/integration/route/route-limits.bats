@@ -1,0 +1,175 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What an API key may use: tokens a minute, by what answers say of them, and requests at once.
+# shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
+# variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
+bats_require_minimum_version 1.5.0
+load ../route
+
+setup_file() {
+        [ -n "$(command -v nginx)" ] || skip 'no nginx'
+}
+
+setup() {
+        # 2000 tokens a minute are 33 a second: what is refused here is refused for ten seconds and more.
+        router_http='sublet_key "small" "sk-small-123" tokens=2000; sublet_key "other" "sk-other-123" tokens=2000;
+                     sublet_key "two" "sk-two-12345" concurrent=2; sublet_key "free" "sk-free-1234";'
+        router_start
+}
+
+teardown() {
+        router_stop
+}
+
+ended() {
+        api /metrics | awk '/^sublet_route_requests_total/ { n += $2 } END { print n }'
+}
+
+# settled COMMAND...: a request, and its end. Tokens are settled then, which is after the client has its answer.
+settled() {
+        local before
+        before=$(ended)
+        "$@"
+        until_ eval '[ "$(ended)" -gt "$before" ]'
+}
+
+small() { # BODY [CURL OPTION...]: the status
+        local body=$1
+        shift
+        settled code "$body" -H 'Authorization: Bearer sk-small-123' "$@"
+}
+
+@test "a key pays what its answers say, and what was estimated too high is given back" {
+        replica a --instant
+        put a
+        for _ in 1 2 3 4 5 6; do # each is taken for 1024 and more, and uses 20 or so
+                [ "$(small '{"model":"m","messages":[{"role":"user","content":"hi"}]}')" = 200 ]
+        done
+        for _ in 1 2; do
+                [ "$(small "$(chat hi 850 ',"stream":true,"stream_options":{"include_usage":true}')")" = 200 ]
+        done
+        run post "$(chat hi 850)" -H 'x-api-key: sk-small-123' -D -
+        [[ $output == 'HTTP/1.1 429'*$'\n'*'Retry-After: '*'"code":"rate_limited"'* ]]
+        after=$(sed -n 's/^Retry-After: \([0-9]*\).*/\1/p' <<< "$output")
+        [ "$after" -gt 0 ] && [ "$after" -le 30 ]
+        [ "$(code "$(chat hi 850)" -H 'Authorization: Bearer sk-other-123')" = 200 ] # each key for itself
+        [[ $(api /metrics) == *'outcome="limited"} 1'* ]]
+}
+
+@test "an answer that says nothing of its tokens stays as it was estimated" {
+        replica a --scale 100
+        put a
+        eight='"n":8,"stream":true'
+        for _ in 1 2; do # 8 x 200, estimated; 200 by what the answer says
+                [ "$(small "$(chat hi 200 ",$eight,\"stream_options\":{\"include_usage\":true}")")" = 200 ]
+        done
+        [ "$(code "$(chat hi 200 ",$eight")" -H 'Authorization: Bearer sk-other-123')" = 200 ]
+        [ "$(code "$(chat hi 900)" -H 'Authorization: Bearer sk-other-123')" = 429 ]
+        [ "$(small "$(chat hi 600)")" = 200 ]
+}
+
+@test "events of a stream are counted whatever its lines end with" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/slow.py" "$dir/a" crlf 3>&- &
+        pids+=($!)
+        until_ ask a /health -f
+        put a
+        [ "$(small "$(chat hi 10 ',"stream":true')")" = 200 ] # 3000 events, and no word of tokens
+        [ "$(small "$(chat hi 10)")" = 429 ]
+}
+
+@test "who is refused, or has no answer, pays nothing" {
+        put a # nobody is there
+        api /v1/settings -X PUT -d '{"hold_ms":100}' > /dev/null
+        for _ in 1 2 3 4; do [[ $(small "$(chat hi 1500)") == 50* ]]; done
+        replica a --scale 100
+        put a
+        ask a '/replica/fault?kind=500' -X POST -f > /dev/null
+        for _ in 1 2 3; do
+                [[ $(small "$(chat hi 1500)") == 50* ]]
+                put a '"state":"up"'
+        done
+        ask a '/replica/fault?kind=none' -X POST -f > /dev/null
+        [ "$(small "$(chat hi 1500 ',"stream":true')")" = 200 ]
+}
+
+responses() { # [FIELDS]: the id
+        settled curl -sS --max-time 10 --unix-socket "$dir/http" http://router/v1/responses -H 'x-api-key: sk-small-123' \
+                -d "{\"model\":\"m\",\"input\":\"hi\",\"max_output_tokens\":500${1:-}}" | jq -r .id
+}
+
+fetch() { # ID
+        settled curl -sS --max-time 10 --unix-socket "$dir/http" "http://router/v1/responses/$1" -H 'x-api-key: sk-free-1234'
+}
+
+@test "an answer made in the background is paid when it is fetched first, and once" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/stored.py" "$dir/a" 3>&- &
+        pids+=($!)
+        until_ test -S "$dir/a"
+        until_ ask a /v1/responses/x -f
+        put a
+        id=$(responses ',"background":true')
+        [[ $id == resp_* ]]
+        [[ $(fetch "$id") == *'"usage": null'* ]] # not ready: nothing is settled
+        echo '{"input_tokens":900,"output_tokens":100}' > "$dir/a.usage"
+        for _ in 1 2 3; do [[ $(fetch "$id") == *900* ]]; done
+        [ "$(small "$(chat hi 900)")" = 200 ] # 1000 are used, whoever fetched it; this one keeps its estimate
+        [ "$(small "$(chat hi 900)")" = 429 ]
+        [ "$(small "$(chat hi 20)")" = 200 ]
+}
+
+@test "a background answer that is larger than its estimate is paid in full" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/stored.py" "$dir/a" 3>&- &
+        pids+=($!)
+        until_ ask a /v1/responses/x -f
+        put a
+        id=$(responses ',"background":true')
+        echo '{"input_tokens":900,"output_tokens":100000}' > "$dir/a.usage"
+        [[ $(fetch "$id") == *100000* ]]
+        run post "$(chat hi 1)" -H 'x-api-key: sk-small-123' -D -
+        [[ $output == 'HTTP/1.1 429'*$'\n'*'Retry-After: '* ]]
+        [ "$(sed -n 's/^Retry-After: \([0-9]*\).*/\1/p' <<< "$output")" -gt 1000 ]
+}
+
+hold_stream() { # KEY: a stream that does not end by itself
+        curl -sS --max-time 120 --unix-socket "$dir/http" http://router/v1/chat/completions -N -o "$dir/stream.$1.$#$RANDOM" \
+                -H "x-api-key: $1" -d "$(chat "long $RANDOM" 100000 ',"stream":true')" 2> /dev/null 3>&- &
+        streams+=($!)
+        pids+=($!)
+}
+
+two() {
+        code "$(chat hi 1)" -H 'x-api-key: sk-two-12345'
+}
+
+@test "requests at once are counted over all workers, and a worker that is killed gives back its own" {
+        streams=()
+        replica a
+        put a
+        hold_stream sk-two-12345
+        hold_stream sk-two-12345
+        until_ is 2 of a inflight
+        for _ in 1 2 3 4; do [ "$(two)" = 429 ]; done
+        [ "$(code "$(chat hi 1)" -H 'x-api-key: sk-free-1234')" = 200 ]
+        run post "$(chat hi 1)" -H 'x-api-key: sk-two-12345' -D -
+        [[ $output == 'HTTP/1.1 429'*$'\n'*'Retry-After: 1'* ]]
+        for worker in $(pgrep -P "$nginx"); do kill -9 "$worker"; done
+        until_ is 200 two
+        for _ in 1 2 3 4; do [ "$(two)" = 200 ]; done
+}
+
+@test "an old worker that is killed while it finishes gives back its own, too" {
+        streams=()
+        replica a
+        put a
+        hold_stream sk-two-12345
+        hold_stream sk-two-12345
+        until_ is 2 of a inflight
+        old=$(pgrep -P "$nginx")
+        kill -HUP "$nginx"
+        until_ is 2 grep -c 'gracefully shutting down' "$dir/error.log"
+        [ "$(two)" = 429 ]
+        for worker in $old; do kill -9 "$worker" 2> /dev/null || true; done # one that has no stream may be gone
+        until_ is 200 two
+        until_ is 0 of a inflight
+        for _ in 1 2 3 4; do [ "$(two)" = 200 ]; done
+}
