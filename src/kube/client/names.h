@@ -38,6 +38,26 @@
 #define VOCABULARY_ALIYUN "aliyun"
 
 /*
+ * On a pod: the job that it belongs to, a name of its namespace, and how many of the job's pods ask for GPU memory.
+ * None of them is bound before all of them have a place (kube/extender/jobs/jobs.h). The third is written by the
+ * extender, so that the scheduler tries a waiting pod again; its value (seconds since the epoch) means nothing.
+ */
+#define ANNOTATION_JOB "sublet.dev/job"
+#define ANNOTATION_JOB_PODS "sublet.dev/job-pods"
+#define ANNOTATION_JOB_ASKED "sublet.dev/job-asked"
+
+/*
+ * On a running pod: what its containers' tenants are to have from now on, of what was allocated to them, in the words
+ * of `sublet set`. The device plugin of its node sees to it (kube/plugin/resize/resize.h).
+ *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none")
+ */
+#define ANNOTATION_SET_MEMORY "sublet.dev/mem"
+#define ANNOTATION_SET_SHARE "sublet.dev/share"
+#define ANNOTATION_SET_CAP "sublet.dev/cap"
+#define ANNOTATION_SET_CLASS "sublet.dev/class"
+#define ANNOTATION_SET_GOAL "sublet.dev/latency"
+
+/*
  * On a pod, written by the extender with the binding. The webhook keeps others from writing it.
  *      {"node":"n1","containers":{"main":{"device":0,"uuid":"GPU-...","mem_bytes":8589934592,"share_permille":300}}}
  * share_permille 0: no share was asked for. uuid "": the node does not name it. Of a container on several devices,

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "kube/extender/jobs/jobs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -118,7 +119,7 @@ static int job_get_pod(struct job *job, struct object_pod *ret)
 
 static struct cluster_pod *pod_of(struct job *job)
 {
-        /* The only field changed through it is is_binding, which belongs to the binder. */
+        /* Changed through it are is_binding, which belongs to the binder, and is_reserved, which ends here. */
         return (struct cluster_pod *)(uintptr_t)cluster_pod(&job->binder->extend->cluster, job->request->uid);
 }
 
@@ -127,6 +128,8 @@ static int job_annotate(struct job *job, const struct object_pod *pod, const str
         const struct cluster *cluster = &job->binder->extend->cluster;
         const struct cluster_node *node = cluster_node(cluster, job->request->node);
 
+        if (!node)
+                return err_say(job->err, -ENOSPC, "node %.100s is not known now", job->request->node);
         job->annotations =
                 object_annotations(pod, node->name, placement, (const char(*)[OBJECT_UUID])node->uuids, cluster->unit,
                                    node->devices[placement->device[0]].total, clock_realtime());
@@ -143,6 +146,21 @@ static int job_check_node(const struct job *job, const struct object_pod *pod)
         return err_say(job->err, -EPERM, "node %.100s is cordoned: it takes no new pods", job->request->node);
 }
 
+/* A pod of a job of pods: with all others of that job, or not at all. From here on it is a decision as any. */
+static int job_decide_together(struct job *job, const struct object_pod *pod)
+{
+        struct cluster_pod *known = pod_of(job);
+        struct placement placement;
+        char why[EXTEND_WHY];
+
+        if (jobs_place_on(job->binder->extend, known->uid, job->request->node, why) < 0)
+                return err_say(job->err, -ENOSPC, "node %.100s: %s", job->request->node, why);
+        known->is_reserved = false;
+        memcpy(placement.device, known->devices, sizeof(placement.device));
+        job->is_assumed = true;
+        return job_annotate(job, pod, &placement);
+}
+
 /* Under the lock: picks devices, which count from now on. */
 static int job_decide(struct job *job, const struct cluster_pod *known)
 {
@@ -153,9 +171,13 @@ static int job_decide(struct job *job, const struct cluster_pod *known)
         int r;
 
         cluster_pod_get(known, &pod);
+        extend->now = clock_now();
+        jobs_tidy(extend);
         r = job_check_node(job, &pod);
         if (r < 0)
                 return r;
+        if (known->job)
+                return job_decide_together(job, &pod);
         if (known->node &&
             cluster_node(&extend->cluster, job->request->node)) { /* decided before: the same answer (B2) */
                 memcpy(placement.device, known->devices, sizeof(placement.device));
@@ -180,12 +202,14 @@ static int job_prepare(struct job *job)
 
         if (!pod)
                 return -EAGAIN;
+        if (pod->has_succeeded)
+                return err_say(job->err, -EPERM, "the pod has ended");
         if (pod->is_binding)
                 return err_say(job->err, -EALREADY, "the pod is being bound");
         if (pod->is_bound)
                 return is_here ? 1 : err_say(job->err, -EBUSY, "the pod is on %.100s already", pod->node->name);
-        if (pod->node && !is_here)
-                return -EAGAIN;
+        if (pod->node && (!is_here || (!pod->is_reserved && !extend_is_place_good(pod))))
+                return -EAGAIN; /* what is only reserved is looked at by jobs_tidy */
         r = job_decide(job, pod);
         pod->is_binding = r == 0;
         return r;

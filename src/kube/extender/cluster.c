@@ -220,6 +220,7 @@ static void pod_remove(struct cluster *cluster, struct cluster_pod *pod)
         struct cluster_pod *first = map_take(&cluster->pods, key), **at = &first;
 
         pod_leave_node(cluster, pod);
+        cluster_job_leave(cluster, pod);
         while (*at != pod)
                 at = &(*at)->next;
         *at = pod->next;
@@ -270,9 +271,12 @@ static struct cluster_pod *pod_new(const struct object_pod *from)
         pod->n_wants = (unsigned char)from->n_wants;
         pod->is_together = from->is_together;
         pod->problem = from->problem;
+        pod->job_pods = from->job_pods;
+        memcpy(pod->created, from->created, sizeof(pod->created));
         return pod;
 }
 
+/* Of which job it is and of how many pods is what its first report says. */
 static struct cluster_pod *pod_find_or_add(struct cluster *cluster, const struct object_pod *from)
 {
         struct cluster_pod *pod = pod_find(cluster, from->uid);
@@ -281,14 +285,17 @@ static struct cluster_pod *pod_find_or_add(struct cluster *cluster, const struct
         if (pod)
                 return pod;
         pod = map_reserve(&cluster->pods, 1) < 0 ? NULL : pod_new(from);
+        if (pod && cluster_job_join(cluster, pod, from) < 0) {
+                free(pod);
+                pod = NULL;
+        }
         if (!pod)
                 return NULL;
         pod->next = map_take(&cluster->pods, key);
         (void)map_put(&cluster->pods, key, pod);
         cluster->n_pods++;
-        for (size_t i = 0; i < from->n_wants; i++)
+        for (size_t i = 0; i < from->n_wants && !from->is_over; i++, cluster->n_counted++)
                 placement_mix_count(&cluster->mix, from->wants[i].memory);
-        cluster->n_counted += from->n_wants;
         return pod;
 }
 
@@ -305,7 +312,7 @@ static int pod_bind(struct cluster *cluster, struct cluster_pod *pod, const stru
         if (from->is_placed || !pod->is_assumed || pod->node != node)
                 pod->is_placed = from->is_placed;
         cluster->n_assumed -= pod->is_assumed;
-        pod->is_assumed = false;
+        pod->is_assumed = pod->is_reserved = false;
         pod->is_bound = true;
         if (pod->node == node) {
                 node_recount(node);
@@ -320,17 +327,20 @@ int cluster_put_pod(struct cluster *cluster, const struct object_pod *from)
 {
         struct cluster_pod *pod;
 
-        if (from->is_over || !from->n_wants) {
+        if (from->is_over || !from->n_wants)
                 cluster_drop_pod(cluster, from->uid);
+        if (!from->n_wants || (from->is_over && !(from->has_succeeded && from->job_pods)))
                 return 0;
-        }
         pod = pod_find_or_add(cluster, from);
         if (!pod)
                 return -ENOMEM;
         pod->round = cluster->pod_round;
         pod->priority = from->priority;
         pod->tolerates_cordon = from->tolerates_cordon;
-        return from->node[0] ? pod_bind(cluster, pod, from) : 0; /* C2: an unbound pod says nothing about a decision */
+        pod->is_leaving = from->is_leaving || from->is_over;
+        pod->has_succeeded = from->has_succeeded; /* C4 */
+        /* C2: an unbound pod says nothing about a decision */
+        return from->node[0] && !from->is_over ? pod_bind(cluster, pod, from) : 0;
 }
 
 int cluster_assume(struct cluster *cluster, const char *uid, const char *name, const struct placement *placement)
@@ -356,7 +366,7 @@ void cluster_forget(struct cluster *cluster, const char *uid)
         if (!pod || !pod->is_assumed)
                 return;
         cluster->n_assumed--;
-        pod->is_assumed = pod->is_placed = false;
+        pod->is_assumed = pod->is_placed = pod->is_reserved = false;
         pod_leave_node(cluster, pod);
 }
 

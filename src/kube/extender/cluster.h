@@ -7,6 +7,7 @@
  *  C2  A decision counts from the moment it is made (cluster_assume) until the API server shows the pod bound, over or
  *      gone, or until cluster_forget. A report from before the decision does not undo it.
  *  C3  A bound pod without a known device counts on every device of its node: too much, never too little.
+ *  C4  A pod that has succeeded holds nothing, on no node; it is kept for its job, if it has one (jobs.h J5).
  *
  * Threads: one at a time; the owner locks. No input or output.
  */
@@ -14,7 +15,22 @@
 
 #include "kube/extender/object.h"
 
+#include "base/clock.h"
 #include "base/map.h"
+
+/* The pods of a namespace that name one job (jobs.h, whose the times are; clock_now). */
+struct cluster_job {
+        struct cluster_job *next;
+        struct cluster_pod *pods;
+        nsec reserved_at; /* when its pods got places, or one of them was last bound; 0: none has a place to wait for */
+        nsec not_before;  /* no places until then */
+        nsec unfit_until; /* younger jobs do not wait for it until then */
+        nsec resumed_at;  /* when it was tried of its own last; 0: never */
+        nsec resume_at, resume_pause; /* not of its own before then, which was so long; a pause of 0: none */
+        nsec nudged_at;               /* 0: never since it was given places */
+        unsigned int n_bound;         /* when reserved_at was set */
+        char namespace[OBJECT_LABEL], name[OBJECT_LABEL];
+};
 
 struct cluster_pod {
         struct cluster_pod *next;      /* of the same hash */
@@ -22,9 +38,17 @@ struct cluster_pod {
         struct cluster_node *node;     /* where it counts; NULL: nowhere */
         char *name, *namespace, *uid;  /* one block with the pod */
         char *containers;              /* n_wants names, each with a NUL */
+        struct cluster_job *job;       /* NULL: none */
+        struct cluster_pod *next_of_job;
+        unsigned int job_pods;
+        char created[OBJECT_TIME];
         int priority;
         unsigned int round; /* of the last list that contained it */
         bool is_assumed;    /* decided here, not yet shown by the API server */
+        bool is_reserved;   /* assumed for its job, by jobs.c */
+        bool is_tried;      /* that, on trial */
+        bool is_leaving;    /* it was deleted, or has succeeded */
+        bool has_succeeded; /* and counts for its job only */
         bool is_bound;      /* the API server has shown it */
         bool is_binding;    /* a call about it is under way; set by the binder */
         bool is_placed;     /* `devices` is known */
@@ -57,6 +81,7 @@ struct cluster_node {
 
 struct cluster {
         struct map nodes, pods; /* by hash */
+        struct cluster_job *jobs;
         size_t n_nodes, n_pods, n_assumed;
         unsigned int node_round, pod_round;
         struct placement_mix mix; /* of what pods ask for */
@@ -84,6 +109,10 @@ const struct cluster_pod *cluster_pod(const struct cluster *cluster, const char 
 /* A decision; it counts at once. 0; -EBUSY: the pod counts somewhere already; -ENOENT: no such pod or node. */
 int cluster_assume(struct cluster *cluster, const char *uid, const char *node, const struct placement *placement);
 void cluster_forget(struct cluster *cluster, const char *uid); /* harmless once the API server has shown the binding */
+
+/* For cluster.c: of the job that it names, if it names one; a job without pods is none. 0; -ENOMEM. */
+int cluster_job_join(struct cluster *cluster, struct cluster_pod *pod, const struct object_pod *from);
+void cluster_job_leave(struct cluster *cluster, struct cluster_pod *pod);
 
 /* The pod as it was read. */
 void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret);

@@ -1,175 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The scheduler sends two requests for each pod, filter and prioritize, and pods come in series of the same shape. So a
- * verdict on a node is kept for one shape until the node is counted again: of 5,000 nodes only those that changed are
- * evaluated, the others cost a lookup by name.
- */
 #include "kube/extender/extend.h"
 
+#include "base/cleanup.h"
+#include "kube/extender/jobs/jobs.h"
 #include "kube/extender/writer.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- reasons ----------------------------------------------------------------------------------- */
-
-static void largest(const struct cluster_node *node, bytes *ret_total, bytes *ret_free, size_t *ret_at)
-{
-        *ret_total = *ret_free = 0;
-        *ret_at = 0;
-        for (size_t i = 0; i < node->n_devices; i++) {
-                bytes free = placement_free(&node->devices[i]);
-
-                if (!node->devices[i].is_unhealthy && node->devices[i].total > *ret_total)
-                        *ret_total = node->devices[i].total;
-                if (free > *ret_free) {
-                        *ret_free = free;
-                        *ret_at = i;
-                }
-        }
-}
-
-static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *ret_share)
-{
-        *ret_most = 0;
-        *ret_share = 0;
-        for (size_t i = 0; i < pod->n_wants; i++) {
-                if (pod->is_together)
-                        *ret_most += pod->wants[i].memory;
-                else if (pod->wants[i].memory > *ret_most)
-                        *ret_most = pod->wants[i].memory;
-                if (pod->wants[i].share > *ret_share)
-                        *ret_share = pod->wants[i].share;
-        }
-}
-
-/* How many devices the container with the most of them asks for. */
-static unsigned int largest_set(const struct object_pod *pod)
-{
-        unsigned int most = 0, n = 0;
-
-        for (size_t i = 0; i < pod->n_wants; i++) {
-                n = i && pod->wants[i].set && pod->wants[i].set == pod->wants[i - 1].set ? n + 1 : 1;
-                most = n > most ? n : most;
-        }
-        return most;
-}
-
-/* node: NULL: not known. */
-static void format_reason(const struct cluster_node *node, const struct object_pod *pod, int outcome,
-                          char why[static EXTEND_WHY])
-{
-        char a[BYTES_TEXT], b[BYTES_TEXT];
-        bytes most, total, free;
-        unsigned int share;
-        size_t at;
-
-        if (pod->problem || !node) {
-                (void)snprintf(why, EXTEND_WHY, "%s", pod->problem ? pod->problem : "the node is not known yet");
-                return;
-        }
-        wanted(pod, &most, &share);
-        largest(node, &total, &free, &at);
-        switch (outcome) {
-        case PLACEMENT_E_NONE:
-                (void)snprintf(why, EXTEND_WHY, "%s", node->problem ? node->problem : "it has no GPU memory to rent");
-                break;
-        case PLACEMENT_E_LARGE:
-                (void)snprintf(why, EXTEND_WHY,
-                               "%s of GPU memory asked for on one device, its largest healthy one has %s",
-                               bytes_format(most, a), bytes_format(total, b));
-                break;
-        case PLACEMENT_E_FEW:
-                (void)snprintf(why, EXTEND_WHY, "%u devices asked for, each with %s of GPU memory: it has fewer such",
-                               largest_set(pod), bytes_format(most, a));
-                break;
-        case PLACEMENT_E_TAKEN:
-                (void)snprintf(why, EXTEND_WHY, "%u devices asked for, fewer have %s of GPU memory%s free",
-                               largest_set(pod), bytes_format(most, a), share ? " and so much time" : "");
-                break;
-        case PLACEMENT_E_FULL:
-                (void)snprintf(why, EXTEND_WHY,
-                               "%s of GPU memory asked for on one device, the most free is %s (device %zu)",
-                               bytes_format(most, a), bytes_format(free, b), at);
-                break;
-        case PLACEMENT_E_SHARE:
-                (void)snprintf(why, EXTEND_WHY, "no device has both %s of GPU memory and %u %% of its time free",
-                               bytes_format(most, a), share / (PLACEMENT_WHOLE / 100));
-                break;
-        default:
-                (void)snprintf(why, EXTEND_WHY,
-                               "each of the pod's GPU containers would fit alone, but not all together");
-                break;
-        }
-}
-
-int extend_pick(const struct extend *extend, const char *name, const struct object_pod *pod, struct placement *ret,
-                char why[static EXTEND_WHY])
-{
-        const struct placement_request request = extend_request(pod);
-        const struct cluster_node *node = cluster_node(&extend->cluster, name);
-        int outcome = PLACEMENT_E_NONE;
-
-        why[0] = '\0';
-        if (!pod->problem && !pod->n_wants) {
-                *ret = (struct placement){ 0 };
-                return PLACEMENT_OK;
-        }
-        if (node && !pod->problem)
-                outcome = placement_pick(&(struct placement_node){ node->devices, node->n_devices }, &request,
-                                         extend->policy, &extend->cluster.mix, ret);
-        if (outcome != PLACEMENT_OK)
-                format_reason(node, pod, outcome, why);
-        return outcome;
-}
-
-/* ---- verdicts that nodes keep ------------------------------------------------------------------ */
-
-static bool is_same_shape(const struct extend *extend, const struct object_pod *pod)
-{
-        return extend->shape && extend->n_wants == pod->n_wants && extend->is_together == pod->is_together &&
-               !memcmp(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants)) &&
-               (extend->policy != PLACEMENT_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
-}
-
-static void begin_shape(struct extend *extend, const struct object_pod *pod)
-{
-        if (is_same_shape(extend, pod))
-                return;
-        if (++extend->shape == 0) /* 0 means no verdict */
-                extend->shape = 1;
-        memcpy(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants));
-        extend->n_wants = pod->n_wants;
-        extend->is_together = pod->is_together;
-        extend->n_counted = extend->cluster.n_counted;
-}
-
-static struct cluster_memo evaluate_node(const struct extend *extend, const struct cluster_node *node)
-{
-        const struct placement_request request = { extend->wants, extend->n_wants, extend->is_together };
-        const struct placement_node view = { node->devices, node->n_devices };
-        struct cluster_memo memo = { .shape = extend->shape };
-        struct placement placement;
-
-        memo.outcome = (unsigned char)placement_pick(&view, &request, extend->policy, &extend->cluster.mix, &placement);
-        if (memo.outcome == PLACEMENT_OK)
-                memo.score = (unsigned char)placement_score(&view, &request, extend->policy, &extend->cluster.mix,
-                                                            &placement);
-        return memo;
-}
-
-/* The node may be unknown (NULL), and the pod may be impossible. */
-static struct cluster_memo node_memo(const struct extend *extend, const struct object_pod *pod,
-                                     struct cluster_node *node)
-{
-        if (!pod->problem && !pod->n_wants)
-                return (struct cluster_memo){ 0 };
-        if (pod->problem || !node)
-                return (struct cluster_memo){ .outcome = PLACEMENT_E_NONE };
-        if (node->memo.shape != extend->shape)
-                node->memo = evaluate_node(extend, node);
-        return node->memo;
-}
 
 /* ---- filter, prioritize ------------------------------------------------------------------------ */
 
@@ -180,6 +17,14 @@ static const char no_pod[] =
 struct verdict {
         struct writer passed, items, failed, final;
 };
+
+static void verdict_done(struct verdict *verdict)
+{
+        writer_done(&verdict->passed);
+        writer_done(&verdict->items);
+        writer_done(&verdict->failed);
+        writer_done(&verdict->final);
+}
 
 static void append_failed(struct writer *to, const char *name, const char *why)
 {
@@ -205,11 +50,11 @@ static void append_passed(const struct extender_args *args, size_t i, struct ver
 }
 
 /* A final failure is in both maps: older schedulers read only FailedNodes, newer ones let the other map win. */
-static void filter_node(const struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
+static void filter_node(struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
 {
         const char *name = extender_args_name(args, i);
         struct cluster_node *node = name ? cluster_node(&extend->cluster, name) : NULL;
-        const struct cluster_memo memo = node_memo(extend, &args->pod, node);
+        const struct cluster_memo memo = extend_verdict(extend, &args->pod, node);
         char why[EXTEND_WHY];
 
         if (!name)
@@ -218,10 +63,75 @@ static void filter_node(const struct extend *extend, const struct extender_args 
                 append_passed(args, i, to);
                 return;
         }
-        format_reason(node, &args->pod, memo.outcome, why);
+        extend_reason(node, &args->pod, memo.outcome, why);
         append_failed(&to->failed, name, why);
         if (memo.outcome <= PLACEMENT_E_FEW) /* preemption cannot help */
                 append_failed(&to->final, name, why);
+}
+
+/* The known ones among those that the scheduler offers. The list is the caller's (free); NULL: no memory. */
+static struct cluster_node **offered(const struct extend *extend, const struct extender_args *args, size_t *ret_n)
+{
+        struct cluster_node **list = calloc(json_array_size(args->nodes) + 1, sizeof(*list));
+
+        *ret_n = 0;
+        for (size_t i = 0; list && i < json_array_size(args->nodes); i++) {
+                const char *name = extender_args_name(args, i);
+                struct cluster_node *node = name ? cluster_node(&extend->cluster, name) : NULL;
+
+                if (node)
+                        list[(*ret_n)++] = node;
+        }
+        return list;
+}
+
+/* A job's pod has one place, or waits: then no node can take it, and preemption cannot help (jobs.h). */
+static void filter_job(struct extend *extend, const struct extender_args *args, struct verdict *to)
+{
+        struct jobs_nodes nodes;
+        _cleanup_(freep) struct cluster_node **list = offered(extend, args, &nodes.n);
+        char why[EXTEND_WHY] = "no memory";
+        const char *place;
+
+        nodes.list = list;
+        place = list ? jobs_place(extend, args->pod.uid, &nodes, why) : NULL;
+        if (place)
+                (void)snprintf(why, sizeof(why), "the place of this pod of job '%s' is on node %.100s", args->pod.job,
+                               place);
+        for (size_t i = 0; i < json_array_size(args->nodes); i++) {
+                const char *name = extender_args_name(args, i);
+
+                if (!name)
+                        continue;
+                if (place && !strcmp(name, place)) {
+                        append_passed(args, i, to);
+                        continue;
+                }
+                append_failed(&to->failed, name, why);
+                append_failed(&to->final, name, why);
+        }
+}
+
+static void filter_nodes(struct extend *extend, const struct extender_args *args, struct verdict *to)
+{
+        for (size_t i = 0; i < json_array_size(args->nodes); i++)
+                filter_node(extend, args, i, to);
+}
+
+/* Where a pod fits nowhere, jobs may have to give up places that are only reserved. */
+static void filter_pod(struct extend *extend, const struct extender_args *args, struct verdict *to)
+{
+        struct jobs_nodes nodes;
+        _cleanup_(freep) struct cluster_node **list = NULL;
+
+        filter_nodes(extend, args, to);
+        if (to->passed.size || !extend->cluster.jobs || !(list = offered(extend, args, &nodes.n)))
+                return;
+        nodes.list = list;
+        if (!jobs_yield(extend, &args->pod, &nodes))
+                return;
+        verdict_done(to);
+        filter_nodes(extend, args, to);
 }
 
 static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_size)
@@ -251,14 +161,13 @@ char *extend_filter(struct extend *extend, const struct extender_args *args, siz
                 *ret_size = sizeof(no_pod) - 1;
                 return strdup(no_pod);
         }
-        begin_shape(extend, &args->pod);
-        for (size_t i = 0; i < json_array_size(args->nodes); i++)
-                filter_node(extend, args, i, &verdict);
+        jobs_tidy(extend);
+        if (args->pod.job_pods && !args->pod.problem)
+                filter_job(extend, args, &verdict);
+        else
+                filter_pod(extend, args, &verdict);
         text = verdict_take(&verdict, args->has_whole_nodes, ret_size);
-        writer_done(&verdict.passed);
-        writer_done(&verdict.items);
-        writer_done(&verdict.failed);
-        writer_done(&verdict.final);
+        verdict_done(&verdict);
         return text;
 }
 
@@ -267,8 +176,6 @@ char *extend_prioritize(struct extend *extend, const struct extender_args *args,
         _cleanup_(writer_done) struct writer to = { 0 };
         bool is_first = true;
 
-        if (args->has_pod)
-                begin_shape(extend, &args->pod);
         writer_text(&to, "[");
         for (size_t i = 0; args->has_pod && i < json_array_size(args->nodes); i++) {
                 const char *name = extender_args_name(args, i);
@@ -278,7 +185,7 @@ char *extend_prioritize(struct extend *extend, const struct extender_args *args,
                 writer_text(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
                 writer_string(&to, name);
                 writer_text(&to, ",\"Score\":");
-                writer_number(&to, node_memo(extend, &args->pod, cluster_node(&extend->cluster, name)).score);
+                writer_number(&to, extend_verdict(extend, &args->pod, cluster_node(&extend->cluster, name)).score);
                 writer_text(&to, "}");
                 is_first = false;
         }

@@ -7,19 +7,8 @@
  */
 #pragma once
 
-#include "kube/extender/cluster.h"
 #include "kube/extender/extender_args.h"
-
-struct extend {
-        struct cluster cluster;
-        enum placement_policy policy;
-        /* The shape of the last request. Each node keeps its verdict on that shape (cluster_memo). */
-        uint32_t shape;
-        struct placement_want wants[PLACEMENT_WANTS];
-        size_t n_wants;
-        bool is_together;
-        uint64_t n_counted;
-};
+#include "kube/extender/verdict.h"
 
 /* ExtenderFilterResult, HostPriorityList, ExtenderPreemptionResult. A request without a Pod gets an Error from filter,
  * and an empty answer from the others. */
@@ -36,16 +25,3 @@ struct extend_totals {
 };
 
 void extend_count(const struct extend *extend, struct extend_totals *ret);
-
-static inline struct placement_request extend_request(const struct object_pod *pod)
-{
-        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
-}
-
-enum {
-        EXTEND_WHY = 256,
-};
-
-/* Picks devices on this node. PLACEMENT_OK and *ret; else PLACEMENT_E_x and the reason in `why`. */
-int extend_pick(const struct extend *extend, const char *node, const struct object_pod *pod, struct placement *ret,
-                char why[static EXTEND_WHY]);

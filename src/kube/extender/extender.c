@@ -2,8 +2,8 @@
 /*
  * `sublet extender`: the scheduler asks over HTTP which nodes can take a pod, which is best, and to bind it.
  *
- * Two threads keep a copy of nodes and pods (informer.h), one holds the election (elect.h), and every connection has
- * its own. One lock guards the copy; it is held to decide, never to wait.
+ * Two threads keep a copy of nodes and pods (informer.h), one holds the election (elect.h), one asks for jobs' pods
+ * again (nudge.h), and every connection has its own. One lock guards the copy; it is held to decide, never to wait.
  */
 #include "kube/extender/verbs.h"
 
@@ -13,6 +13,8 @@
 #include "kube/client/server.h"
 #include "base/flags.h"
 #include "kube/extender/bind.h"
+#include "kube/extender/feed.h"
+#include "kube/extender/jobs/nudge.h"
 #include "kube/extender/stats.h"
 
 #include <errno.h>
@@ -33,12 +35,6 @@ static const char usage[] =
         "best; and binds the pod, with its device written on it. POST /filter /prioritize /bind /preempt, also "
         "below\n" GPUSHARE "; GET /inspect[/NODE] /metrics /healthz /readyz /version.\n\n";
 
-/* The context of an informer's callbacks. */
-struct feed {
-        struct extender *extender;
-        bool is_pods;
-};
-
 struct extender {
         struct lock lock;
         struct extend extend;
@@ -46,6 +42,7 @@ struct extender {
         struct elect elect;
         struct informer nodes, pods;
         struct feed node_feed, pod_feed;
+        struct nudge nudge;
         struct stats stats;
         struct server *server;
         struct api_settings api;
@@ -53,63 +50,6 @@ struct extender {
         const char *listen, *cert, *key, *host, *callers, *caller, *policy;
         nsec life; /* of a certificate for `host` */
 };
-
-/* ---- the informers' callbacks ------------------------------------------------------------------ */
-
-static const char *metadata_text(const json_t *object, const char *name)
-{
-        const char *text = json_string_value(json_object_get(json_object_get(object, "metadata"), name));
-
-        return text ? text : "";
-}
-
-static void on_list_begin(void *context)
-{
-        const struct feed *feed = context;
-        LOCKED(&feed->extender->lock);
-
-        cluster_list_begin(&feed->extender->extend.cluster, feed->is_pods);
-}
-
-static void on_list_end(void *context)
-{
-        const struct feed *feed = context;
-        LOCKED(&feed->extender->lock);
-
-        cluster_list_end(&feed->extender->extend.cluster, feed->is_pods);
-}
-
-static int on_node(void *context, const json_t *object)
-{
-        struct extender *e = ((const struct feed *)context)->extender;
-        struct object_node node;
-        int r = object_node_read(object, e->extend.cluster.unit, &node);
-        LOCKED(&e->lock);
-
-        return r < 0 ? r : cluster_put_node(&e->extend.cluster, &node);
-}
-
-static int on_pod(void *context, const json_t *object)
-{
-        struct extender *e = ((const struct feed *)context)->extender;
-        struct object_pod pod;
-        int r = object_pod_read(object, e->extend.cluster.unit, &pod);
-        LOCKED(&e->lock);
-
-        return r < 0 ? r : cluster_put_pod(&e->extend.cluster, &pod);
-}
-
-static void on_gone(void *context, const json_t *object)
-{
-        const struct feed *feed = context;
-        struct cluster *cluster = &feed->extender->extend.cluster;
-        LOCKED(&feed->extender->lock);
-
-        if (feed->is_pods)
-                cluster_drop_pod(cluster, metadata_text(object, "uid"));
-        else
-                cluster_drop_node(cluster, metadata_text(object, "name"));
-}
 
 static void log_line(void *context, const char *text)
 {
@@ -130,6 +70,11 @@ static void on_won(void *context)
 static bool is_ready(struct extender *e)
 {
         return elect_is_holder(&e->elect) && atomic_load(&e->nodes.is_synced) && atomic_load(&e->pods.is_synced);
+}
+
+static bool is_ready_to_nudge(void *context)
+{
+        return is_ready(context);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -163,6 +108,7 @@ static void answer_scheduler(struct extender *e, const struct server_call *call,
 
         if (r == 0 && is_ready(e)) {
                 LOCKED(&e->lock);
+                e->extend.now = clock_now();
                 answer->body = routes[which].answer(&e->extend, &args, &answer->size);
         }
         if (!answer->body)
@@ -308,7 +254,7 @@ static int extender_start(struct extender *e, struct err *err)
         int r;
 
         e->api.is_ending = &e->is_ending;
-        e->elect.api = e->binder.api = e->nodes.api = e->pods.api = e->api;
+        e->elect.api = e->binder.api = e->nudge.api = e->nodes.api = e->pods.api = e->api;
         e->binder.api.is_ending =
                 NULL; /* a binding under way is finished before the lease is given up (extender_stop) */
         r = server_new(&settings, &e->server, &port, err);
@@ -319,6 +265,7 @@ static int extender_start(struct extender *e, struct err *err)
         r = informer_start(&e->nodes);
         r = r < 0 ? r : informer_start(&e->pods);
         r = r < 0 ? r : elect_start(&e->elect);
+        r = r < 0 ? r : nudge_start(&e->nudge);
         return r < 0 ? err_set(err, r, "starting") : 0;
 }
 
@@ -336,6 +283,7 @@ static void extender_stop(struct extender *e)
 {
         atomic_store(&e->is_ending, true);
         (void)server_free(e->server);
+        nudge_end(&e->nudge);
         informer_end(&e->nodes);
         informer_end(&e->pods);
         elect_end(&e->elect);
@@ -374,13 +322,16 @@ static struct extender *extender_new(void)
         e->elect.context = e;
         e->elect.won = on_won;
         e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
-        e->node_feed = (struct feed){ e, false };
-        e->pod_feed = (struct feed){ e, true };
-        e->nodes = (struct informer){ .watch = { .path = "/api/v1/nodes", .context = &e->node_feed, .put = on_node } };
-        e->pods = (struct informer){ .watch = { .path = "/api/v1/pods", .context = &e->pod_feed, .put = on_pod } };
-        e->nodes.watch.begin = e->pods.watch.begin = on_list_begin;
-        e->nodes.watch.drop = e->pods.watch.drop = on_gone;
-        e->nodes.watch.end = e->pods.watch.end = on_list_end;
+        e->nudge = (struct nudge){ .lock = &e->lock,
+                                   .extend = &e->extend,
+                                   .elect = &e->elect,
+                                   .is_ready = is_ready_to_nudge,
+                                   .say = log_line,
+                                   .context = e };
+        e->node_feed = (struct feed){ &e->lock, &e->extend.cluster, false };
+        e->pod_feed = (struct feed){ &e->lock, &e->extend.cluster, true };
+        feed_watch(&e->node_feed, &e->nodes.watch);
+        feed_watch(&e->pod_feed, &e->pods.watch);
         e->nodes.fail = e->pods.fail = log_line;
         e->nodes.pause_most_msec = e->pods.pause_most_msec = PAUSE_MOST_MSEC;
         return e;

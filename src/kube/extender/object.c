@@ -266,6 +266,23 @@ static bool does_tolerate_cordon(const json_t *spec)
         return false;
 }
 
+static const char *read_job(const json_t *annotations, struct object_pod *pod)
+{
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+        const json_t *pods = json_object_get(annotations, ANNOTATION_JOB_PODS);
+        uint64_t n;
+
+        if (!pods || !pod->n_wants)
+                return NULL;
+        if (!text_of(json_object_get(annotations, ANNOTATION_JOB), pod->job, sizeof(pod->job)) ||
+            pod->job[strspn(pod->job, letters)])
+                return ANNOTATION_JOB_PODS " needs " ANNOTATION_JOB ", a name of letters, digits, '-', '_' and '.'";
+        if (object_quantity(pods, &n) < 0 || !n || n > OBJECT_JOB_PODS)
+                return "its annotation " ANNOTATION_JOB_PODS " is not a number of pods from 1 to 256";
+        pod->job_pods = (unsigned int)n;
+        return NULL;
+}
+
 int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
 {
         const json_t *metadata = json_object_get(json, "metadata"), *spec = json_object_get(json, "spec");
@@ -280,9 +297,13 @@ int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
                 (void)snprintf(pod.namespace, sizeof(pod.namespace), "default");
         (void)text_of(json_object_get(spec, "nodeName"), pod.node, sizeof(pod.node));
         pod.priority = priority > INT32_MAX ? INT32_MAX : priority < INT32_MIN ? INT32_MIN : (int)priority;
-        pod.is_over = phase && (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"));
+        pod.has_succeeded = phase && !strcmp(phase, "Succeeded");
+        pod.is_over = pod.has_succeeded || (phase && !strcmp(phase, "Failed"));
         pod.tolerates_cordon = does_tolerate_cordon(spec);
+        pod.is_leaving = json_is_string(json_object_get(metadata, "deletionTimestamp"));
+        (void)text_of(json_object_get(metadata, "creationTimestamp"), pod.created, sizeof(pod.created));
         pod.problem = read_pod_containers(json_object_get(metadata, "annotations"), spec, unit, &pod);
+        pod.problem = pod.problem ? pod.problem : read_job(json_object_get(metadata, "annotations"), &pod);
         read_placement(json_object_get(metadata, "annotations"), &pod);
         *ret = pod;
         return 0;

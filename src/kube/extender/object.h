@@ -15,7 +15,9 @@ enum {
         OBJECT_NAME = 254, /* of a node or pod, with its NUL: DNS subdomain */
         OBJECT_LABEL = 64, /* of a namespace, container or UID, with its NUL */
         OBJECT_UUID = 48,  /* of a device, with its NUL */
+        OBJECT_TIME = 32,  /* of a time as the API server writes it, with its NUL */
         OBJECT_UNITS_MAX = 1 << 24,
+        OBJECT_JOB_PODS = 256, /* of a job */
 };
 
 struct object_pod {
@@ -23,6 +25,10 @@ struct object_pod {
                 node[OBJECT_NAME]; /* node: "" if not bound */
         int priority;
         bool is_over; /* succeeded or failed: it holds nothing */
+        bool has_succeeded;
+        bool is_leaving;                              /* it was deleted, and is not gone yet */
+        char job[OBJECT_LABEL], created[OBJECT_TIME]; /* "": none */
+        unsigned int job_pods;                        /* of its job; 0: it belongs to none */
         size_t n_wants;
         struct placement_want wants[PLACEMENT_WANTS];
         char containers[PLACEMENT_WANTS][OBJECT_LABEL]; /* the name for each want */

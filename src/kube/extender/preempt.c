@@ -51,14 +51,15 @@ static bool is_victim(const struct victims *victims, const struct cluster_pod *p
         return false;
 }
 
-/* The pod of the lowest priority below this one's that is no victim yet; among equals, the one that holds most. */
+/* The pod of the lowest priority below this one's that is no victim yet; among equals, the one that holds most. One
+ * whose place is only reserved is not there (jobs.h J7). */
 static const struct cluster_pod *next_victim(const struct cluster_node *node, const struct object_pod *pod,
                                              const struct victims *victims)
 {
         const struct cluster_pod *best = NULL;
 
         for (const struct cluster_pod *p = node->pods; p; p = p->next_here)
-                if (p->priority < pod->priority && !is_victim(victims, p) &&
+                if (p->priority < pod->priority && !p->is_reserved && !is_victim(victims, p) &&
                     (!best || p->priority < best->priority ||
                      (p->priority == best->priority && p->wants[0].memory > best->wants[0].memory)))
                         best = p;
@@ -114,7 +115,8 @@ char *extend_preempt(struct extend *extend, const struct extender_args *args, si
                 struct victims victims = { 0 };
 
                 take_victims(one, &victims);
-                if (args->has_pod && (!pod->n_wants || (node && find_victims(extend, node, pod, &victims))))
+                if (args->has_pod && !pod->job_pods &&
+                    (!pod->n_wants || (node && find_victims(extend, node, pod, &victims))))
                         (void)json_object_set_new(kept, name, victims_json(&victims, one));
         }
         answer = json_pack("{s:o}", "NodeNameToMetaVictims", kept);

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "kube/extender/cluster.h"
+#include "kube/kubectl/kubectl_pod.h"
 #include "kube/kubectl/observe.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@
 
 static const char usage[] =
         "usage: kubectl sublet [--json] [OPTION-OF-KUBECTL...]\n"
+        "       kubectl sublet explain POD [OPTION-OF-KUBECTL...]\n"
+        "       kubectl sublet set POD KEY=VALUE... [OPTION-OF-KUBECTL...]\n"
         "Lists the GPUs of the cluster: how much of their memory and time is rented, by which pods, "
         "and how much these\n"
         "use now. The daemons report USED and BUSY through the API server (needs rights for "
@@ -222,6 +225,22 @@ static int print_cluster(const struct cluster *cluster, const struct observe *ob
         return 0;
 }
 
+int kubectl_read_cluster(const struct kubectl *kubectl, struct cluster *cluster, struct err *err)
+{
+        json_t *nodes = NULL, *pods = NULL;
+        int r = kubectl_get(kubectl, "nodes", &nodes, err);
+
+        if (r == 0)
+                r = kubectl_get(kubectl, "pods", &pods, err);
+        if (r == 0) {
+                take_nodes(cluster, nodes);
+                take_pods(cluster, pods);
+        }
+        json_decref(nodes);
+        json_decref(pods);
+        return r;
+}
+
 static int show_cluster(const struct kubectl *kubectl, bytes unit, bool is_json, struct err *err)
 {
         struct cluster cluster = { .unit = unit };
@@ -280,6 +299,10 @@ int kubectl_main(int argc, char **argv)
                               bytes_wrong(unit_text, "not a size such as 1G", wrong));
                 return 2;
         }
+        if (argc > 1 && !strcmp(argv[1], "explain"))
+                return kubectl_explain(argc - 2, argv + 2, unit);
+        if (argc > 1 && !strcmp(argv[1], "set"))
+                return kubectl_set(argc - 2, argv + 2, unit);
         r = show_cluster(&kubectl, unit, is_json, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

@@ -139,9 +139,16 @@ static int take_signals(struct plugin *plugin, struct err *err)
         return r < 0 ? err_set(err, r, "signals") : 0;
 }
 
+static void stop_reporter(struct plugin *plugin)
+{
+        resizer_stop(&plugin->resizer);
+        reporter_stop(&plugin->reporter);
+}
+
 static int start_reporter(struct plugin *plugin, struct err *err)
 {
         struct allocation_reporter *reporter = &plugin->reporter;
+        int r;
 
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 plugin->resources[i] = plugin->endpoints[i].resource;
@@ -151,7 +158,14 @@ static int start_reporter(struct plugin *plugin, struct err *err)
         reporter->kubelet = plugin->kubelet;
         reporter->is_placed = plugin->ways.is_placed;
         reporter->say = plugin->say;
-        return reporter_start(reporter, err);
+        r = reporter_start(reporter, err);
+        if (r < 0 || !reporter->has_api)
+                return r;
+        plugin->resizer.reporter = reporter;
+        r = resizer_start(&plugin->resizer, err);
+        if (r < 0)
+                stop_reporter(plugin);
+        return r;
 }
 
 static int start_leases(struct plugin *plugin, struct err *err)
@@ -181,7 +195,7 @@ static int plugin_loop(struct plugin *plugin, struct err *err)
                 return r;
         r = plugin_poll_start(plugin, err);
         if (r < 0) {
-                reporter_stop(&plugin->reporter);
+                stop_reporter(plugin);
                 return r;
         }
         plugin->reports.ready = on_report;
@@ -190,7 +204,7 @@ static int plugin_loop(struct plugin *plugin, struct err *err)
         if (r == 0)
                 r = loop_run(plugin->loop);
         plugin_poll_stop(plugin);
-        reporter_stop(&plugin->reporter);
+        stop_reporter(plugin);
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 endpoint_end(&plugin->endpoints[i]);
         return r < 0 ? err_set(err, r, "the loop") : 0;

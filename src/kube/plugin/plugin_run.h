@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "kube/plugin/plugin.h"
 #include "kube/plugin/plugin_leases.h"
+#include "kube/plugin/resize/resizer.h"
 #include "kube/plugin/allocation_reporter.h"
 
 #include <pthread.h>
@@ -41,6 +42,7 @@ struct plugin {
         struct endpoint endpoints[PLUGIN_RESOURCES];
         struct plugin_resource resources[PLUGIN_RESOURCES]; /* the endpoints', for the reporter */
         struct allocation_reporter reporter;
+        struct resizer resizer;      /* with reporter.has_api */
         struct plugin_leases leases; /* with ways.lease */
         size_t n_endpoints;
         bool is_begun; /* the daemon has answered once */

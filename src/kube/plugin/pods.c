@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "kube/client/names.h"
 #include "kube/plugin/plugin.h"
+#include "kube/plugin/resize/resize.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static void pod_free(struct pods_pod *pod)
         free(pod->namespace);
         free(pod->name);
         json_decref(pod->containers);
+        json_decref(pod->asked);
         free(pod);
 }
 
@@ -104,6 +106,7 @@ static struct pods_pod *pod_new(const json_t *metadata, const char *uid, const c
         pod->namespace = strdup(namespace ? namespace : "");
         pod->name = strdup(name ? name : "");
         pod->containers = read_allocation(text_at(annotations, ANNOTATION_ALLOCATION), node);
+        pod->asked = resize_read(annotations);
         pod->index = read_index(text_at(annotations, ANNOTATION_ALIYUN_INDEX));
         if (pod->uid && pod->namespace && pod->name)
                 return pod;

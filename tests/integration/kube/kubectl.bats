@@ -70,3 +70,77 @@ END
         [ "$status" -eq 1 ]
         [[ $output == "sublet: kubectl get nodes failed" ]]
 }
+
+# pod NAME MEMORY [JOB PODS]: that waits
+waiting() {
+        jq -nc --arg name "$1" --arg memory "$2" --arg job "${3:-}" --arg pods "${4:-}" '{metadata: {name: $name, namespace: "a", uid: $name,
+                annotations: (if $job == "" then {} else {"sublet.dev/job": $job, "sublet.dev/job-pods": $pods} end)},
+                spec: {containers: [{name: "main", resources: {limits: {"sublet.dev/gpu-mem": $memory}}}]}}'
+}
+
+# explain POD-OBJECT [OTHER...]: of a cluster with these pods besides
+explain() {
+        echo "$1" > pod.json
+        jq -c --slurpfile more <(printf '%s\n' "$@") '.items += $more' pods.json > all.json && mv all.json pods.json
+        run kubectl-sublet explain "$(jq -r .metadata.name pod.json)" -n a
+        echo "$output"
+}
+
+@test "explain: why a pod waits, and whose end would make room" {
+        explain "$(waiting big 70)" "$(jq -c '.items[0] | .metadata.name = "other" | .metadata.uid = "2" | .metadata.annotations["sublet.dev/allocation"] = "{\"containers\":{\"main\":{\"device\":0}}}"' pods.json)"
+        [ "$status" -eq 0 ]
+        [ "${lines[0]}" = 'pod a/big waits' ]
+        [ "${lines[1]}" = '  n1: 70 GiB of GPU memory asked for on one device, the most free is 32 GiB (device 0)' ]
+        [[ ${lines[2]} =~ ^'    it would fit without a/'(chat|other)', or a/'(chat|other)$ ]]
+        [ "$(head -1 asked)" = 'get pod big -o json -n a' ]
+        explain "$(waiting huge 90)"
+        [ "${lines[1]}" = '  n1: 90 GiB of GPU memory asked for on one device, its largest healthy one has 80 GiB' ]
+        [ "${#lines[@]}" -eq 2 ]
+        explain "$(waiting small 20)"
+        [[ ${lines[1]} == '  n1: it has room'* ]]
+}
+
+@test "explain: a job's pod, one that is placed, one that rents nothing, and one that is not there" {
+        explain "$(waiting t0 20 train 2)"
+        [ "${lines[0]}" = "pod a/t0 waits: its job 'train' has 1 of 2 pods: none of them starts before all are there" ]
+        explain "$(waiting t0 20 train 2)" "$(waiting t1 20 train 2)"
+        [ "${lines[1]}" = "  its job 'train' is whole and has room: the scheduler will come to it" ]
+        explain "$(jq -c '.items[0]' pods.json)"
+        [ "$output" = 'container main has 48 GiB and 60% of the time of device 1 on node n1' ]
+        explain '{"metadata":{"name":"web","namespace":"a","uid":"7"},"spec":{"containers":[{"name":"c"}]}}'
+        [ "$output" = 'pod a/web rents no GPU memory' ]
+        rm pod.json
+        run kubectl-sublet explain nobody
+        [ "$status" -eq 1 ]
+        [[ ${lines[-1]} == 'sublet: kubectl get pod nobody failed' ]]
+        run kubectl-sublet explain
+        [ "$status" -eq 1 ]
+}
+
+@test "set: annotations, in one call, of a pod that runs; what would be refused is not written" {
+        jq -c '.items[0]' pods.json > pod.json
+        run kubectl-sublet set chat share=40 cap=50 class=batch mem=8G latency=none -n a
+        [ "$status" -eq 0 ]
+        [[ $output == 'pod/chat: asked of node n1'* ]]
+        [ "$(tail -1 asked)" = 'annotate pod chat --overwrite -o json sublet.dev/share=40 sublet.dev/cap=50 sublet.dev/class=batch sublet.dev/mem=8G sublet.dev/latency=none -n a' ]
+        run -0 kubectl-sublet set chat share=40 cap=50 class=batch mem=8G latency=none -n a
+        refused() { # WORD MESSAGE
+                : > asked
+                run kubectl-sublet set chat "$1" -n a
+                echo "$output"
+                [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "sublet: $2"* ]]
+                run ! grep annotate asked
+        }
+        refused share=61 'share=61: container main was given 60%; more takes a new pod'
+        refused mem=49G 'mem=49G: container main was given 48 GiB; more takes a new pod'
+        refused mem=8 'mem=8: '
+        refused "mem=$(printf %080d 8)G" 'mem=000'
+        refused class=gold 'class=gold: latency, normal or batch'
+        refused cap=0 'cap=0: percent'
+        refused latency=1us 'latency=1us: a time'
+        waiting later 4 > pod.json
+        refused cap=50 'pod chat is on no node yet'
+        run kubectl-sublet set chat
+        [ "$status" -eq 1 ]
+        [[ $output == 'usage: kubectl sublet set POD'* ]]
+}

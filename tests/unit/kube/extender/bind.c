@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Binding against an API server that follows a script: what is written, and what of a decision stays counted (bind.h
- * B1 to B3). */
+ * B1 to B3). And pods that are asked for again (nudge.h). */
 #include "unit.h"
 
 #include "base/err.h"
 #include "kube/extender/bind.h"
+#include "kube/extender/jobs/nudge.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -216,6 +217,120 @@ static void nothing_is_written_for_a_full_node_or_without_the_lease(void **state
         world_done(&world);
 }
 
+/* Pods of a job that is whole: the first is bound by the request. */
+static void put_job(struct world *world)
+{
+        struct object_pod pod = { .namespace = "default",
+                                  .n_wants = 1,
+                                  .wants = { { .memory = 30 } },
+                                  .containers = { "c" },
+                                  .job = "train",
+                                  .job_pods = 2 };
+
+        for (int i = 0; i < 2; i++) {
+                (void)strcpy(pod.uid, i ? "u" : "v");
+                (void)strcpy(pod.name, i ? "p" : "q");
+                assert_int_equal(cluster_put_pod(&world->extend.cluster, &pod), 0);
+        }
+}
+
+static void reserve_places(struct world *world)
+{
+        struct cluster_node *node = cluster_node(&world->extend.cluster, "n");
+        char why[EXTEND_WHY];
+
+        world->extend.now = clock_now();
+        assert_non_null(jobs_place(&world->extend, "u", &(struct jobs_nodes){ &node, 1 }, why));
+}
+
+static void a_job_s_pod_is_not_bound_to_a_node_that_has_gone(void **state)
+{
+        struct world world;
+        struct err err = { 0 };
+
+        (void)state;
+        world_init(&world, false, 100);
+        world.binder.api.server = "http://127.0.0.1:1"; /* nobody listens: a call would fail otherwise */
+        put_job(&world);
+        reserve_places(&world);
+        cluster_drop_node(&world.extend.cluster, "n");
+        assert_int_equal(bind_pod(&world.binder, &request, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "node n: it is not known now"));
+        world_done(&world);
+}
+
+static void put_devices(struct world *world, size_t n, bool is_first_unhealthy)
+{
+        struct object_node node = { .name = "n", .n_devices = n, .devices = { { .total = 30 }, { .total = 30 } } };
+
+        node.devices[0].is_unhealthy = is_first_unhealthy;
+        assert_int_equal(cluster_put_node(&world->extend.cluster, &node), 0);
+}
+
+static void what_was_decided_on_a_device_that_is_lost_is_decided_anew(void **state)
+{
+        static const struct step steps[] = { { "GET", 200, "" }, { "PATCH", 200, NULL }, { "POST", 201, NULL } };
+        const struct placement second = { .device = { 1 } };
+        struct script script;
+        struct world world;
+        struct err err = { 0 };
+
+        (void)state;
+        world_init(&world, true, 100);
+        put_devices(&world, 2, false);
+        assert_int_equal(cluster_assume(&world.extend.cluster, "u", "n", &second), 0); /* and nobody answered */
+        put_devices(&world, 1, false);
+        script_start(&script, steps, 3);
+        world.binder.api.server = script.url;
+        assert_int_equal(bind_pod(&world.binder, &request, &err), 0);
+        script_end(&script);
+        assert_int_equal(cluster_pod(&world.extend.cluster, "u")->devices[0], 0);
+        world_done(&world);
+}
+
+static void a_reserved_device_that_is_lost_is_not_bound_to(void **state)
+{
+        struct world world;
+        struct err err = { 0 };
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                world_init(&world, false, 100);
+                world.binder.api.server = "http://127.0.0.1:1"; /* nobody listens: a call would fail otherwise */
+                put_devices(&world, 2, false);
+                put_job(&world);
+                reserve_places(&world);
+                put_devices(&world, i ? 2 : 1, i); /* fewer, or an unhealthy one: the job fits no more */
+                assert_int_equal(bind_pod(&world.binder, &request, &err), -ENOSPC);
+                assert_false(cluster_pod(&world.extend.cluster, "v")->is_reserved);
+                world_done(&world);
+        }
+}
+
+static void a_pod_that_has_succeeded_is_not_bound(void **state)
+{
+        struct object_pod over = { .uid = "u",
+                                   .namespace = "default",
+                                   .name = "p",
+                                   .node = "n",
+                                   .n_wants = 1,
+                                   .is_over = true,
+                                   .has_succeeded = true,
+                                   .job = "train",
+                                   .job_pods = 2 };
+        struct world world;
+        struct err err = { 0 };
+
+        (void)state;
+        world_init(&world, false, 100);
+        world.binder.api.server = "http://127.0.0.1:1"; /* nobody listens: a call would fail otherwise */
+        put_job(&world);
+        assert_int_equal(cluster_put_pod(&world.extend.cluster, &over), 0);
+        assert_int_equal(bind_pod(&world.binder, &request, &err), -EPERM);
+        assert_non_null(strstr(err.text, "has ended"));
+        world_done(&world);
+}
+
 static void a_pod_that_does_not_rent_is_not_bound(void **state)
 {
         static const struct step steps[] = { { "GET", 200, NULL } }; /* an object that is no pod */
@@ -277,6 +392,48 @@ static void a_name_that_could_leave_its_path_is_refused(void **state)
         world_done(&world);
 }
 
+static bool is_always_ready(void *context)
+{
+        (void)context;
+        return true;
+}
+
+/* The last call may end with the test. */
+static void count_refusal(void *context, const char *text)
+{
+        *(int *)context += strstr(text, "asking for pod default/p again: the API server says 403") != NULL;
+}
+
+static void a_pod_that_may_not_be_asked_for_holds_up_no_other(void **state)
+{
+        static const struct step steps[] = { { "PATCH /api/v1/namespaces/default/pods/p", 403, NULL },
+                                             { "PATCH /api/v1/namespaces/default/pods/q", 200, NULL } };
+        static atomic_bool is_ending;
+        static struct nudge nudge;
+        struct script script;
+        struct world world;
+        int n_refusals = 0;
+
+        (void)state;
+        world_init(&world, false, 100);
+        put_job(&world);
+        script_start(&script, steps, 2);
+        nudge = (struct nudge){ .lock = &world.lock,
+                                .extend = &world.extend,
+                                .elect = &world.elect,
+                                .is_ready = is_always_ready,
+                                .say = count_refusal,
+                                .context = &n_refusals,
+                                .api = { .server = script.url, .is_ending = &is_ending } };
+        assert_int_equal(nudge_start(&nudge), 0);
+        assert_int_equal(pthread_join(script.thread, NULL), 0); /* it ends after its last step */
+        atomic_store(&is_ending, true);
+        nudge_end(&nudge);
+        assert_int_equal(n_refusals, 1);
+        (void)close(script.fd);
+        world_done(&world);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -284,9 +441,14 @@ int main(void)
                 cmocka_unit_test(a_refused_decision_is_taken_back),
                 cmocka_unit_test(without_an_answer_the_pod_decides_and_else_the_decision_stays),
                 cmocka_unit_test(nothing_is_written_for_a_full_node_or_without_the_lease),
+                cmocka_unit_test(a_job_s_pod_is_not_bound_to_a_node_that_has_gone),
+                cmocka_unit_test(what_was_decided_on_a_device_that_is_lost_is_decided_anew),
+                cmocka_unit_test(a_reserved_device_that_is_lost_is_not_bound_to),
+                cmocka_unit_test(a_pod_that_has_succeeded_is_not_bound),
                 cmocka_unit_test(a_pod_that_does_not_rent_is_not_bound),
                 cmocka_unit_test(a_cordoned_node_gets_only_pods_that_tolerate_it),
                 cmocka_unit_test(a_name_that_could_leave_its_path_is_refused),
+                cmocka_unit_test(a_pod_that_may_not_be_asked_for_holds_up_no_other),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

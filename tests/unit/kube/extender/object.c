@@ -40,6 +40,23 @@ static void a_container_on_two_devices_is_two_wants_with_half_of_it_each(void **
         assert_int_equal(read_pod(LIMITS("16", "60"), "{\"other\":2}", NULL).n_wants, 1);
 }
 
+static void a_pod_that_has_succeeded_is_told_from_one_that_has_failed(void **state)
+{
+        static const char *const phases[] = { "Running", "Failed", "Succeeded" };
+
+        (void)state;
+        for (int i = 0; i < 3; i++) {
+                json_t *json = json_pack("{s:{s:s,s:s},s:{s:s}}", "metadata", "name", "p", "uid", "u", "status",
+                                         "phase", phases[i]);
+                struct object_pod pod;
+
+                assert_int_equal(object_pod_read(json, GIB, &pod), 0);
+                assert_int_equal(pod.is_over, i > 0);
+                assert_int_equal(pod.has_succeeded, i == 2);
+                json_decref(json);
+        }
+}
+
 /* Fails closed: the pod is refused, and if it is on a node nevertheless, all of it counts there. */
 static void what_cannot_be_divided_is_refused_and_counts_as_one(void **state)
 {
@@ -102,6 +119,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_container_on_two_devices_is_two_wants_with_half_of_it_each),
+                cmocka_unit_test(a_pod_that_has_succeeded_is_told_from_one_that_has_failed),
                 cmocka_unit_test(what_cannot_be_divided_is_refused_and_counts_as_one),
                 cmocka_unit_test(what_is_written_on_the_pod_is_read_back),
                 cmocka_unit_test(a_node_says_what_nvlink_joins),
