@@ -97,6 +97,12 @@ static void print_who(const json_t *tenant, const json_t *changed)
                                (double)field_number(tenant, "latency_us") / 1000);
                 line("latency", text);
         }
+        if (field_number(tenant, "sleep_after_us")) {
+                (void)snprintf(text, sizeof(text), "after %s idle%s",
+                               duration_format((nsec)field_number(tenant, "sleep_after_us") * NSEC_PER_USEC, since),
+                               field_is(tenant, "has_waker") ? "" : "; not now: nobody has said that it would wake it");
+                line("sleep", text);
+        }
         line("job", field_text(tenant, "job"));
         line("sms", field_text(tenant, "sms"));
         print_labels(json_object_get(tenant, "labels"));

@@ -33,7 +33,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "come on and go off together, as a tenant does on all its devices. PLANE is the\n"
                             "enforcement mode: a gate outside, a gate to which its programs attached themselves, or\n"
                             "libsublet.so inside them (preload: no share of time, SHARE is -). REFUSED, where it is\n"
-                            "not 0: driver calls that have no rule or want another capability ('sublet events').\n";
+                            "not 0: driver calls that have no rule or want another capability ('sublet events').\n"
+                            "In a narrow terminal whole columns are left out, in a file or a pipe none.\n";
 
 struct ps {
         const char *dir;
@@ -113,6 +114,9 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 
 static int print_table(const json_t *tenants)
 {
+        static const char *const least[] = { "PROCESSES", "PLANE",   "CLASS", "CAP",   "REFUSED",
+                                             "SMS",       "ENGINES", "P99",   "JOB",   "PID",
+                                             "SINCE",     "COMMAND", "USER",  "SHARE", NULL };
         nsec now = clock_realtime();
         const json_t *tenant, *device;
         struct table table;
@@ -124,6 +128,7 @@ static int print_table(const json_t *tenants)
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);
+        table_fit(&table, table_width(stdout), least);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;

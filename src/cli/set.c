@@ -19,6 +19,8 @@
 #include <string.h>
 
 #define GOAL_MOST (10 * NSEC_PER_SEC)
+#define SLEEP_LEAST NSEC_PER_SEC
+#define SLEEP_MOST (7 * 24 * 3600 * NSEC_PER_SEC)
 
 static const char usage[] =
         "usage: sublet set [OPTION...] TENANT KEY=VALUE...\n"
@@ -30,6 +32,7 @@ static const char usage[] =
         "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
         "  latency=TIME|none           p99 of a step that arrives while it is within its share: 10ms\n"
+        "  sleep-after=TIME|none       idle for so long, it is suspended, if a router wakes it: 30s\n"
         "\n"
         "\f"
         "\n"
@@ -123,12 +126,23 @@ static int put_latency(json_t *body, const char *value, struct err *err)
         return 0;
 }
 
+static int put_sleep(json_t *body, const char *value, struct err *err)
+{
+        nsec after = 0;
+
+        if (strcmp(value, "none") != 0 &&
+            (duration_parse(value, &after) < 0 || after < SLEEP_LEAST || after > SLEEP_MOST))
+                return err_say(err, -EINVAL, "sleep-after=%s: a time from 1s to 7d, such as 30s, or none", value);
+        (void)json_object_set_new(body, "sleep_after_us", after ? json_integer(after / NSEC_PER_USEC) : json_null());
+        return 0;
+}
+
 static const struct key {
         const char *name;
         int (*put)(json_t *body, const char *value, struct err *err);
 } keys[] = {
         { "mem", put_mem },     { "share", put_share },     { "cap", put_cap },
-        { "class", put_class }, { "latency", put_latency },
+        { "class", put_class }, { "latency", put_latency }, { "sleep-after", put_sleep },
 };
 
 /* Adds a word such as "share=30" to the request. */
@@ -139,7 +153,7 @@ static int body_put(json_t *body, const char *word, struct err *err)
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
                 if (strlen(keys[i].name) == n && !strncmp(keys[i].name, word, n) && word[n] == '=')
                         return keys[i].put(body, word + n + 1, err);
-        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap=, class= and latency=", word);
+        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap=, class=, latency= and sleep-after=", word);
 }
 
 /* The number of a device as text in ret. -EINVAL. */
@@ -255,18 +269,26 @@ static const char *latency_text(const json_t *tenant, char buffer[static 32])
         return us ? buffer : "none";
 }
 
+static const char *sleep_text(const json_t *tenant, char buffer[static WHEN_TEXT])
+{
+        uint64_t us = field_number(tenant, "sleep_after_us");
+
+        return us ? duration_format((nsec)us * NSEC_PER_USEC, buffer) : "none";
+}
+
 static void print_changes(const char *tenant, const json_t *before, const json_t *after)
 {
         const json_t *devices = field_array(after, "devices"), *device, *note;
         const json_t *was = field_array(before, "devices");
         bool has_said = false;
-        char text[400], old[32], new[32];
+        char text[400], old[WHEN_TEXT], new[WHEN_TEXT];
         size_t i;
 
         json_array_foreach (devices, i, device)
                 print_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
         change_print(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
         change_print(&has_said, tenant, "latency", latency_text(before, old), latency_text(after, new));
+        change_print(&has_said, tenant, "sleep-after", sleep_text(before, old), sleep_text(after, new));
         if (has_said)
                 (void)printf("\n");
         else

@@ -2,12 +2,15 @@
 #include "cli/table.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "ask/field.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <wchar.h>
 
 enum {
@@ -111,6 +114,55 @@ static const char *text_at(const struct table *table, size_t row, size_t column)
         const char *text = table->cells[row * table->n_columns + column];
 
         return text ? text : "";
+}
+
+/* What a row takes at most: those of the bits are left out. */
+static int width_without(const struct table *table, unsigned int left_out)
+{
+        int sum = 0;
+
+        for (size_t i = 0; i < table->n_columns; i++)
+                if (!((left_out >> i) & 1))
+                        sum += (sum ? GAP : 0) + table->widths[i];
+        return sum;
+}
+
+/* The first column says whose the row is, and stays. */
+static unsigned int bit_of(const struct table *table, const char *heading)
+{
+        for (size_t i = 1; i < table->n_columns; i++)
+                if (!strcmp(text_at(table, 0, i), heading))
+                        return 1u << i;
+        return 0;
+}
+
+void table_fit(struct table *table, int width, const char *const *least)
+{
+        unsigned int always = table->is_left_out, bit;
+        size_t n = 0;
+
+        if (table->failure || width == 0)
+                return;
+        for (; least[n] && width_without(table, table->is_left_out) > width; n++)
+                table->is_left_out |= bit_of(table, least[n]);
+        while (n-- > 0) {
+                bit = bit_of(table, least[n]) & ~always;
+                if (width_without(table, table->is_left_out & ~bit) <= width)
+                        table->is_left_out &= ~bit;
+        }
+}
+
+int table_width(FILE *to)
+{
+        const char *text = getenv("COLUMNS");
+        struct winsize size;
+        uint64_t columns;
+
+        if (!isatty(fileno(to)))
+                return 0;
+        if (text && number_parse(text, &columns) == 0 && columns >= 1 && columns <= 10000)
+                return (int)columns;
+        return ioctl(fileno(to), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static void print_row(const struct table *table, size_t row, FILE *to)

@@ -26,6 +26,13 @@ struct table {
 void table_init(struct table *table, ...) __attribute__((sentinel));
 void table_row(struct table *table, ...) __attribute__((sentinel)); /* as many texts as there are columns */
 
+/* For a terminal of that width: leaves out whole columns, those of `least` first, until the rows fit; then takes back
+ * what fits. Width 0: all stay; the first always. `least` has headings without > and ?, and ends with NULL. */
+void table_fit(struct table *table, int width, const char *const *least);
+
+/* The columns of the terminal that this is, or what $COLUMNS says of it; 0: it is none, or nobody knows. */
+int table_width(FILE *to);
+
 /* 0; -ENOMEM: some rows are missing. */
 int table_print(const struct table *table, FILE *to);
 void table_done(struct table *table);

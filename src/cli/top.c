@@ -114,7 +114,7 @@ static int run_json(struct top *top, struct err *err)
                 if (r == 0) {
                         (void)json_dumpf(both, stdout, JSON_COMPACT);
                         (void)putchar('\n');
-                        r = fflush(stdout) == 0 ? 0 : err_set(err, -errno, "writing");
+                        r = fflush(stdout) == 0 ? 0 : err_set(err, -errno, "standard output");
                 }
                 json_decref(both);
                 if (r < 0)
@@ -139,7 +139,7 @@ static int run_batch(struct top *top, struct err *err)
                 frame_print(&top->frame, stdout);
                 (void)printf("\n");
                 if (fflush(stdout) != 0)
-                        return err_set(err, -errno, "writing");
+                        return err_set(err, -errno, "standard output");
         }
         return 0;
 }

@@ -19,7 +19,8 @@
 #include <string.h>
 
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
-                            "Lists what tenants used: GPU time as metered, memory as held.\n"
+                            "Lists what tenants used: GPU time as metered, memory as held, and the time with work on\n"
+                            "engines beside graphics and compute: copy, decoder and others.\n"
                             "\n"
                             "\f";
 
@@ -39,6 +40,13 @@ struct sum {
 
 enum {
         NAME_TEXT = 256,
+        ENGINES_TEXT = 160,
+};
+
+static const char *const engines[] = {
+#define ENGINE(engine, name) name,
+#include "sublet/engines.def"
+#undef ENGINE
 };
 
 /* Who has used it: the tenant, or what is summed by, a user by name. */
@@ -53,10 +61,25 @@ static const char *name_of(const json_t *entry, const char *by, char buffer[stat
         return buffer;
 }
 
+/* "copy 1.250, jpeg 0.300": those that had work; "-": none had. */
+static const char *engines_of(const json_t *seconds, char ret[static ENGINES_TEXT])
+{
+        size_t n = 0;
+
+        (void)snprintf(ret, ENGINES_TEXT, "-");
+        for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
+                double one = field_real(seconds, engines[i]);
+
+                if (one >= 0.0005 && n < ENGINES_TEXT)
+                        n += (size_t)snprintf(ret + n, ENGINES_TEXT - n, "%s%s %.3f", n ? ", " : "", engines[i], one);
+        }
+        return ret;
+}
+
 static void row(struct table *table, const json_t *entry, const struct want *want, struct sum *sum)
 {
         char cost[40] = "-", device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT],
-             to[WHEN_TEXT], name[NAME_TEXT], tenants[24] = "-";
+             to[WHEN_TEXT], name[NAME_TEXT], tenants[24] = "-", others[ENGINES_TEXT];
 
         if (want->by)
                 (void)snprintf(tenants, sizeof(tenants), "%llu", (unsigned long long)field_number(entry, "tenants"));
@@ -68,7 +91,8 @@ static void row(struct table *table, const json_t *entry, const struct want *wan
                 (void)snprintf(cost, sizeof(cost), "%.2f", field_real(entry, "gpu_seconds") / 3600 * want->price);
         table_row(table, name_of(entry, want->by, name), tenants, device, seconds, hours,
                   bytes_format(field_number(entry, "peak_bytes"), peak), refused, cost,
-                  moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to), NULL);
+                  moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to),
+                  engines_of(json_object_get(entry, "engine_seconds"), others), NULL);
         sum->gpu_seconds += field_real(entry, "gpu_seconds");
         sum->gib_hours += field_real(entry, "gib_hours");
         sum->n_refused += field_number(entry, "refused");
@@ -88,6 +112,8 @@ static const char *heading(const char *by, char buffer[static NAME_TEXT])
 
 static int print_table(const json_t *entries, const struct want *want)
 {
+        static const char *const least[] = { "TO",     "FROM", "ENGINE-SECONDS", "REFUSED", "TENANTS",
+                                             "DEVICE", "PEAK", "GIB-HOURS",      NULL };
         char cost[40] = "-", seconds[40], hours[40], refused[24], name[NAME_TEXT];
         struct sum sum = { 0 };
         const json_t *entry;
@@ -96,7 +122,7 @@ static int print_table(const json_t *entries, const struct want *want)
         int r;
 
         table_init(&table, heading(want->by, name), "TENANTS>?", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>",
-                   "REFUSED>", "PRICE>?", "FROM", "TO", NULL);
+                   "REFUSED>", "PRICE>?", "FROM", "TO", "ENGINE-SECONDS?", NULL);
         json_array_foreach (entries, i, entry)
                 row(&table, entry, want, &sum);
         (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
@@ -105,7 +131,9 @@ static int print_table(const json_t *entries, const struct want *want)
         if (want->price > 0)
                 (void)snprintf(cost, sizeof(cost), "%.2f", sum.gpu_seconds / 3600 * want->price);
         if (json_array_size(entries) > 1)
-                table_row(&table, "(all)", want->by ? "" : "-", "", seconds, hours, "", refused, cost, "", "", NULL);
+                table_row(&table, "(all)", want->by ? "" : "-", "", seconds, hours, "", refused, cost, "", "", "-",
+                          NULL);
+        table_fit(&table, table_width(stdout), least);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;
@@ -123,14 +151,26 @@ static void csv_word(const char *word)
         (void)putchar('"');
 }
 
+/* The engines are behind all other columns, so that one who reads by position reads what he read before. */
+static void csv_engine_heading(const char *engine)
+{
+        (void)putchar(',');
+        for (; *engine; engine++)
+                (void)putchar(*engine == '-' ? '_' : *engine);
+        (void)printf("_seconds");
+}
+
 static void print_csv(const json_t *entries, const struct want *want)
 {
         char name[NAME_TEXT];
         const json_t *entry;
         size_t i;
 
-        (void)printf("%s,%s,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to%s\n",
+        (void)printf("%s,%s,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to%s",
                      want->by ? want->by : "tenant", want->by ? "tenants" : "uid", want->price > 0 ? ",price" : "");
+        for (size_t k = 0; k < ARRAY_SIZE(engines); k++)
+                csv_engine_heading(engines[k]);
+        (void)putchar('\n');
         json_array_foreach (entries, i, entry) {
                 csv_word(name_of(entry, want->by, name));
                 (void)printf(",%llu,%llu,%s,%.3f,%.6f,%llu,%llu,%.0f,%.0f",
@@ -142,6 +182,8 @@ static void print_csv(const json_t *entries, const struct want *want)
                              field_real(entry, "to"));
                 if (want->price > 0)
                         (void)printf(",%.4f", field_real(entry, "gpu_seconds") / 3600 * want->price);
+                for (size_t k = 0; k < ARRAY_SIZE(engines); k++)
+                        (void)printf(",%.3f", field_real(json_object_get(entry, "engine_seconds"), engines[k]));
                 (void)putchar('\n');
         }
 }

@@ -106,7 +106,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "only root and members of this group may lease and ask (default: every user)", NULL },
                 { "own-memory", 0, flag_text, &settings->own_memory, "FILE",
                   "what the driver takes unasked, of 'sublet doctor --measure' (default: " OWN_FILE ")", NULL },
-                { "listen", 0, flag_text, &settings->listen, "ADDR:PORT",
+                { "listen", 0, flag_once, &settings->listen, "ADDR:PORT",
                   "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
                   "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
                   NULL },

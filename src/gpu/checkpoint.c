@@ -2,13 +2,14 @@
 #include "gpu/checkpoint.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 enum {
         LOCK_MSEC = 10000, /* until calls that have begun are over */
@@ -22,6 +23,12 @@ struct library {
         int (*name)(int result, const char **ret);
         int (*state)(int process, int *ret);
         int (*steps[CHECKPOINT_N_STEPS])(int process, void *arguments);
+};
+
+/* C4 */
+struct held {
+        pid_t id;
+        int pidfd; /* -1: it was gone, or another process's number, when it was looked for */
 };
 
 /* What the arguments of a step are in cuda.h: 64 bytes, of which only a lock uses the first four. */
@@ -90,20 +97,39 @@ static bool failure_say(const struct library *library, pid_t process, const char
         return false;
 }
 
-/* A libcuda may want to be initialised before it answers: that opens the devices, so only if it does not answer. */
-static bool states_read(const struct library *library, const pid_t *processes, size_t n, enum checkpoint_state *ret,
-                        char *text)
+/* In this order: while the process that the pidfd holds has not ended, what its number leads to is its own. */
+static void processes_hold(const struct checkpoint_process *processes, size_t n, struct held *ret)
 {
         for (size_t i = 0; i < n; i++) {
-                int state = CHECKPOINT_FAILED, r = library->state(processes[i], &state);
+                _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, processes[i].id, 0);
+                uint64_t began = process_began(processes[i].id);
+                bool is_it = pidfd >= 0 && began && (!processes[i].began || processes[i].began == began);
+
+                ret[i] = (struct held){ processes[i].id, is_it ? TAKE_FD(pidfd) : -1 };
+        }
+}
+
+static bool is_gone(const struct held *process)
+{
+        struct pollfd end = { process->pidfd, POLLIN, 0 };
+
+        return process->pidfd < 0 || poll(&end, 1, 0) != 0;
+}
+
+/* A libcuda may want to be initialised before it answers: that opens the devices, so only if it does not answer. */
+static bool states_read(const struct library *library, const struct held *processes, size_t n,
+                        enum checkpoint_state *ret, char *text)
+{
+        for (size_t i = 0; i < n; i++) {
+                pid_t id = processes[i].id;
+                int state = CHECKPOINT_FAILED, r = is_gone(&processes[i]) ? CUDA_SUCCESS : library->state(id, &state);
 
                 if (r != CUDA_SUCCESS && library->init(0) == CUDA_SUCCESS)
-                        r = library->state(processes[i], &state);
-                if (kill(processes[i], 0) < 0 && errno == ESRCH)
+                        r = library->state(id, &state);
+                if (is_gone(&processes[i]))
                         ret[i] = CHECKPOINT_GONE;
                 else if (r != CUDA_SUCCESS)
-                        return failure_say(library, processes[i], "it cannot be suspended, cuCheckpointProcessGetState",
-                                           r, text);
+                        return failure_say(library, id, "it cannot be suspended, cuCheckpointProcessGetState", r, text);
                 else
                         ret[i] = state >= 0 && state < CHECKPOINT_FAILED ? (enum checkpoint_state)state :
                                                                            CHECKPOINT_FAILED;
@@ -120,7 +146,7 @@ static bool has_failed(const enum checkpoint_state *states, size_t n)
 }
 
 /* All the way. False: text says what failed. */
-static bool move_all(const struct library *library, const pid_t *processes, size_t n, bool suspends, char *text)
+static bool move_all(const struct library *library, const struct held *processes, size_t n, bool suspends, char *text)
 {
         enum checkpoint_state states[CHECKPOINT_PROCESSES];
         enum checkpoint_step step;
@@ -137,16 +163,17 @@ static bool move_all(const struct library *library, const pid_t *processes, size
                 if (!checkpoint_next(states, n, suspends, &i, &step))
                         return true;
                 arguments.timeout_ms = step == CHECKPOINT_LOCK ? LOCK_MSEC : 0;
-                r = library->steps[step](processes[i], &arguments);
-                if (r != CUDA_SUCCESS && (kill(processes[i], 0) == 0 || errno != ESRCH))
-                        return failure_say(library, processes[i], step_names[step], r, text);
+                r = is_gone(&processes[i]) ? CUDA_SUCCESS : library->steps[step](processes[i].id, &arguments);
+                if (r != CUDA_SUCCESS && !is_gone(&processes[i]))
+                        return failure_say(library, processes[i].id, step_names[step], r, text);
         }
         return false;
 }
 
-enum checkpoint_outcome checkpoint_move(const pid_t *processes, size_t n, bool suspends, char *text)
+enum checkpoint_outcome checkpoint_move(const struct checkpoint_process *processes, size_t n, bool suspends, char *text)
 {
         enum checkpoint_state states[CHECKPOINT_PROCESSES];
+        struct held held[CHECKPOINT_PROCESSES]; /* until this process ends, which is soon */
         struct library library = { 0 };
         char why[CHECKPOINT_TEXT];
 
@@ -156,10 +183,11 @@ enum checkpoint_outcome checkpoint_move(const pid_t *processes, size_t n, bool s
                                CHECKPOINT_PROCESSES);
                 return CHECKPOINT_AS_BEFORE;
         }
+        processes_hold(processes, n, held);
         /* Nothing is begun with one of them that cannot. */
-        if (!library_open(&library, text) || !states_read(&library, processes, n, states, text))
+        if (!library_open(&library, text) || !states_read(&library, held, n, states, text))
                 return CHECKPOINT_AS_BEFORE;
-        if (move_all(&library, processes, n, suspends, text))
+        if (move_all(&library, held, n, suspends, text))
                 return CHECKPOINT_DONE;
-        return move_all(&library, processes, n, !suspends, why) ? CHECKPOINT_AS_BEFORE : CHECKPOINT_LOST;
+        return move_all(&library, held, n, !suspends, why) ? CHECKPOINT_AS_BEFORE : CHECKPOINT_LOST;
 }

@@ -8,6 +8,8 @@
  *      C2  on the way out all processes are locked before the first gives up memory, on the way back all have their
  *          memory before the first goes on: those that work together stop and go on together;
  *      C3  a step that fails turns round: all go back to where they came from. What cannot go back either is lost.
+ *      C4  the calls name a process by its number. So each is held by a pidfd and looked at before every call: one
+ *          that has ended, or began at another time than it was said to, is gone, whoever has its number.
  *
  * The library stays loaded and may start threads: for a process that ends soon.
  */
@@ -15,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum checkpoint_state { /* the driver's numbers */
@@ -43,6 +46,12 @@ enum checkpoint_outcome {
 bool checkpoint_next(const enum checkpoint_state *states, size_t n, bool suspends, size_t *ret_process,
                      enum checkpoint_step *ret_step);
 
+struct checkpoint_process {
+        pid_t id;
+        uint64_t began; /* process_began; 0: not known */
+};
+
 /* Moves all of them out of the device, or back. text: of at least CHECKPOINT_TEXT bytes; "" when done. */
 enum { CHECKPOINT_TEXT = 240, CHECKPOINT_PROCESSES = 128 };
-enum checkpoint_outcome checkpoint_move(const pid_t *processes, size_t n, bool suspends, char *text);
+enum checkpoint_outcome checkpoint_move(const struct checkpoint_process *processes, size_t n, bool suspends,
+                                        char *text);

@@ -69,15 +69,30 @@ static int take_path(const char *what, const char *path, size_t max, char *ret, 
         return 0;
 }
 
+static bool is_known(const char *release, struct rm_layout *ret)
+{
+        struct rm_version version;
+
+        return rm_version_parse(release, &version) == 0 && strlen(release) <= 31 &&
+               rm_layout_for(version, ret) == RM_OK;
+}
+
+int oci_options_driver(const struct flag *flag, const char *value, struct err *err)
+{
+        struct rm_layout layout;
+
+        if (!is_known(value, &layout))
+                return flag_refuse(flag, value, "not a release that is known here ('sublet doctor' lists them)", err);
+        return flag_text(flag, value, err);
+}
+
 int oci_options_release(struct oci_options *options, struct err *err)
 {
         struct gpu_backend backend = { .name = "" };
-        struct rm_version version;
         int r;
 
         if (options->driver) {
-                if (rm_version_parse(options->driver, &version) < 0 || strlen(options->driver) > 31 ||
-                    rm_layout_for(version, &options->layout) != RM_OK)
+                if (!is_known(options->driver, &options->layout))
                         return err_say(err, -EINVAL,
                                        "--driver %s: not a release that is known here ('sublet doctor' lists them)",
                                        options->driver);

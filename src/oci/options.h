@@ -2,6 +2,7 @@
 /* The options of `sublet oci` and `sublet cdi`, and the files that they name. */
 #pragma once
 
+#include "base/flags.h"
 #include "oci/profile.h"
 #include "oci/spec.h"
 
@@ -23,6 +24,9 @@ struct oci_options {
 
 /* Fills in defaults: the daemon's directory, its socket, this program's path. 0; -errno. */
 int oci_options_complete(struct oci_options *options, struct err *err);
+
+/* Reads --driver RELEASE: one that is known here. 0; -EINVAL. */
+int oci_options_driver(const struct flag *flag, const char *value, struct err *err);
 
 /* Fills in the driver's release and its layout, by default this machine's. 0; -errno. */
 int oci_options_release(struct oci_options *options, struct err *err);

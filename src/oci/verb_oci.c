@@ -125,7 +125,7 @@ int oci_main(int argc, char **argv)
                   NULL },
                 { "caps", 0, flag_text, &options.caps, "LIST",
                   "what a container may do besides, for a --base with conditions (default: Docker's)", NULL },
-                { "driver", 0, flag_text, &options.driver, "RELEASE",
+                { "driver", 0, oci_options_driver, &options.driver, "RELEASE",
                   "the driver that it will meet (default: this machine's)", NULL },
                 { "runtime", 0, flag_text, &options.runtime, "FILE",
                   "the specification to start from (default: standard input)", NULL },

@@ -280,6 +280,15 @@ static int read_gpus(const char *name, const json_t *gpus, struct plan_input *re
         return r < 0 ? err_while(err, "%s: gpus", name) : 0;
 }
 
+/* Replicas are tenants, SERVICE-N: two services of one name would be each other's. */
+static bool is_known(const struct plan_input *input, const char *name)
+{
+        for (size_t i = 0; i < input->n_services; i++)
+                if (!strcmp(input->services[i].name, name))
+                        return true;
+        return false;
+}
+
 int plan_read(const char *name, const json_t *file, const struct conf_lines *lines, struct plan_input *ret,
               struct err *err)
 {
@@ -296,11 +305,18 @@ int plan_read(const char *name, const json_t *file, const struct conf_lines *lin
                                        file_and_line(name, conf_line_of(lines, key), where, sizeof(where)), key);
         }
         if (!json_is_array(services) || !json_array_size(services))
-                return err_say(err, -EINVAL, "%s: a list of services is needed", name);
+                return err_say(err, -EINVAL,
+                               "%s: a list of services is needed, such as 'services: [{name: chat, ...}]'",
+                               file_and_line(name, conf_line_of_key(lines, file, "services"), where, sizeof(where)));
         if (json_array_size(services) > PLAN_SERVICES_MAX)
                 return err_say(err, -EINVAL, "%s: more than %d services", name, PLAN_SERVICES_MAX);
         for (size_t i = 0; i < json_array_size(services); i++) {
                 r = read_service(name, lines, i, json_array_get(services, i), &ret->services[i], err);
+                if (r == 0 && is_known(ret, ret->services[i].name))
+                        r = err_say(err, -EINVAL, "%s: service '%s': name: another service has it",
+                                    file_and_line(name, conf_line_of(lines, json_array_get(services, i)), where,
+                                                  sizeof(where)),
+                                    ret->services[i].name);
                 if (r < 0)
                         return r;
                 ret->n_services++;

@@ -10,6 +10,7 @@
 #include "lease/capabilities.h"
 #include "record/record.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ enum {
 
 static const char usage[] =
         "usage: sublet explain [EVENT | [control | class | request] NUMBER | NAME]\n"
+        "       sublet explain --json [EVENT]\n"
         "       sublet explain --record FILE [--json]\n"
         "Says what an event means; what a number of the driver belongs to, and whether tenants may use it; or what\n"
         "was refused in the run that 'sublet run --record FILE' has recorded.\n"
@@ -66,11 +68,35 @@ static int list_events(void)
         return VERB_DONE;
 }
 
-static bool explain_event(const char *name)
+static json_t *event_json(const struct event *event)
+{
+        return json_pack("{s:s, s:s, s:s, s:s}", "name", event->name, "level", event->level, "line", event->line,
+                         "meaning", event->meaning);
+}
+
+static int print_json(json_t *value)
+{
+        (void)(json_dumpf(value, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+        json_decref(value);
+        return VERB_DONE;
+}
+
+static int list_events_json(void)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+                (void)json_array_append_new(list, event_json(&events[i]));
+        return print_json(list);
+}
+
+static bool explain_event(const char *name, bool is_json)
 {
         for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
                 if (strcasecmp(name, events[i].name) != 0)
                         continue;
+                if (is_json)
+                        return print_json(event_json(&events[i])) == VERB_DONE;
                 (void)printf("%s (%s): %s\n", events[i].name, events[i].level, events[i].line);
                 print_wrapped(events[i].meaning);
                 return true;
@@ -174,7 +200,7 @@ int explain_main(int argc, char **argv)
         bool is_json = false;
         const struct flag flags[] = {
                 { "record", 0, flag_text, &path, "FILE", "what was refused in a run that was recorded", NULL },
-                { "json", 0, flag_is, &is_json, NULL, "with --record: as JSON", NULL },
+                { "json", 0, flag_is, &is_json, NULL, "of events, and of a record, as JSON", NULL },
         };
         int code, first = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 2, &code);
 
@@ -184,17 +210,19 @@ int explain_main(int argc, char **argv)
                 return flags_surplus("explain", argv[first]);
         if (path)
                 return record_explain(path, is_json);
+        if (first == argc)
+                return is_json ? list_events_json() : list_events();
         if (is_json) {
-                (void)fprintf(stderr, "sublet: explain: --json goes with --record FILE\n");
+                if (argc - first == 1 && explain_event(argv[first], true))
+                        return VERB_DONE;
+                (void)fprintf(stderr, "sublet: explain: --json goes with an event, with none, or with --record FILE\n");
                 return VERB_USAGE;
         }
-        if (first == argc)
-                return list_events();
         if (argc - first == 2 && is_kind(argv[first]) && explain_numbered(argv[first], argv[first + 1]))
                 return VERB_DONE;
         if (argc - first == 2)
                 return flags_surplus("explain", argv[first + 1]);
-        if (explain_event(argv[first]) || explain_numbered(NULL, argv[first]) || explain_named(argv[first]))
+        if (explain_event(argv[first], false) || explain_numbered(NULL, argv[first]) || explain_named(argv[first]))
                 return VERB_DONE;
         (void)fprintf(stderr,
                       "sublet: there is no event '%s', and no number or name of the driver's ('sublet explain' lists "

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of both `sublet run` and `sublet lease`. */
+/* Options of both `sublet run` and `sublet lease`, and what run.c has no room for. */
 #include "run/run.h"
 
 #include "base/err.h"
 #include "base/flags.h"
+#include "base/when.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,4 +37,13 @@ void run_fill_in(struct run *run, const char *path)
         run->is_dir_named = run->dir || getenv("SUBLET_DIR");
         if (!run->dir)
                 run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
+}
+
+int run_read_sleep(const struct flag *flag, const char *value, struct err *err)
+{
+        nsec *after = flag->to;
+
+        if (duration_parse(value, after) < 0 || *after < MESSAGE_SLEEP_LEAST || *after > MESSAGE_SLEEP_MOST)
+                return flag_refuse(flag, value, "a time from 1s to 7d, such as 30s", err);
+        return 0;
 }

@@ -145,14 +145,14 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "compare with the driver's own figure every MS ms (default: 1000)", NULL },
                 { "share", 0, read_percent, &run->share, "PERCENT",
                   "GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')", NULL },
-                { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that the tenant never exceeds", NULL },
+                { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that it never exceeds", NULL },
                 { "class", 0, flag_word, &run->class, "=latency|normal|batch",
                   "latency: served at once within its share; batch: yields to others", NULL },
                 { "latency", 0, read_latency, &run->goal, "TIME",
                   "p99 of a step that arrives within the share: 10ms; refused if it cannot be kept", NULL },
+                { "sleep-after", 0, run_read_sleep, &run->sleep_after, "TIME", "suspend it once idle: 30s", NULL },
                 { "detach", 'd', flag_is, &run->is_detached, NULL,
-                  "come back when it has started, and print its name; what would go to the terminal goes to NAME.log",
-                  NULL },
+                  "come back when it has started, print its name; output goes to NAME.log", NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
                 { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },
                 { "job", 0, flag_text, &run->job, "NAME",
@@ -393,6 +393,8 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
         settle(run->gate, &run->lease);
         run_print_books(run, code, clock_now() - start);
         run->gate = gate_free(run->gate);
+        if (run->gate)
+                gate_record_end(run->gate);
         (void)record_writer_end(run->writer); /* what could not be written is not there: run_record_is_whole */
         run->writer = NULL;
         return code;

@@ -53,6 +53,7 @@ struct run {
         permille cap;             /* 0: not given */
         const char *class, *mode;
         nsec goal;            /* of a step's p99; 0: none */
+        nsec sleep_after;     /* 0: never */
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
 
@@ -168,6 +169,9 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                 "dir", 0, flag_text, &(run)->dir, "DIR",                                                               \
                         "directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)", NULL                \
         }
+
+/* Reads --sleep-after; flag->to is an nsec. */
+int run_read_sleep(const struct flag *flag, const char *value, struct err *err);
 
 /* Reads --sms; flag->to is the run. */
 int run_read_sms(const struct flag *flag, const char *value, struct err *err);

@@ -46,7 +46,8 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
                 return err_say(err, -ENOTCONN,
-                               "--share, --cap, --class, --latency, --job, --label, --mode and --wait need the daemon, "
+                               "--share, --cap, --class, --latency, --sleep-after, --job, --label, --mode and --wait "
+                               "need the daemon, "
                                "and none "
                                "is in %s: "
                                "start it with 'sublet daemon'",
@@ -63,8 +64,8 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->goal || run->mode || run->job || run->labels[0] ||
-                     run->wait;
+        bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->mode || run->job ||
+                     run->labels[0] || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
@@ -72,7 +73,8 @@ int run_has_daemon(const struct run *run, bool *ret, struct err *err)
                 return r;
         if (wants && run->is_alone)
                 return err_say(err, -EINVAL,
-                               "--share, --cap, --class, --latency, --job, --label, --mode and --wait need the daemon: "
+                               "--share, --cap, --class, --latency, --sleep-after, --job, --label, --mode and --wait "
+                               "need the daemon: "
                                "leave --no-daemon "
                                "out");
         if (run->is_alone && run->attach && !strcmp(run->attach, "required"))
@@ -117,6 +119,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
                                            .share = run->share,
                                            .cap = run->cap ? run->cap : TURNS_WHOLE,
                                            .goal = run->goal,
+                                           .sleep_after = run->sleep_after,
                                            .ipc_host = run->ipc_host,
                                            .enforcement = run->is_preload ? ENFORCEMENT_PRELOAD : ENFORCEMENT_GATE,
                                            .audit_ms = run->audit_ms };

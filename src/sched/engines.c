@@ -30,6 +30,41 @@
 #define NUDGE (10 * NSEC_PER_MSEC)   /* with work and without a launch for so long */
 #define LONGEST (20 * NSEC_PER_MSEC) /* between two looks; a longer gap, when the thread slept, counts as this */
 
+/* ---- the trace ---------------------------------------------------------------------------------- */
+
+static void span_end(const struct sched *sched, struct sched_engine *at, nsec until)
+{
+        at->span.until = until;
+        if (at->span.from && at->span.until > at->span.from)
+                trace_put(sched->trace, &at->span);
+        at->span.from = 0;
+}
+
+/* As exact as the meter: what a look saw is so until the next one. */
+static void span_note(const struct sched *sched, const struct sched_entity *tenant, enum rm_engine engine,
+                      struct sched_engine *at, nsec now)
+{
+        uint32_t kind = at->is_on ? TRACE_ENGINE_ON : TRACE_ENGINE_OFF;
+
+        if (at->span.from && at->wants && at->span.kind == kind)
+                return;
+        span_end(sched, at, now);
+        if (at->wants)
+                at->span = (struct trace_span){ .from = now, .tenant = tenant->id, .kind = kind, .detail = engine };
+}
+
+size_t engines_open(const struct sched_entity *tenant, struct trace_span spans[static RM_N_ENGINES])
+{
+        size_t n = 0;
+
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                if (tenant->engines[engine].span.from)
+                        spans[n++] = tenant->engines[engine].span;
+        return n;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------------- */
+
 int engines_new(struct sched *sched)
 {
         for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
@@ -62,6 +97,7 @@ void engines_release(const struct sched *sched, struct sched_entity *tenant)
         for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
                 struct control_engine *on = control_block_engine(tenant->control, sched->state.device, engine);
 
+                span_end(sched, &tenant->engines[engine], sched->engines_seen_at);
                 tenant->engines[engine].is_to_be_off = false;
                 tenant->engines[engine].retry_at = 0;
                 if (on)
@@ -102,13 +138,12 @@ static void see(const struct sched *sched, struct sched_entity *tenant, enum rm_
         const struct control_engine *on = control_block_engine(tenant->control, sched->state.device, engine);
         struct sched_engine *at = &tenant->engines[engine];
 
-        at->wants = at->is_on = false;
-        if (!on || !tenant->channels.n_of[engine] || tenant->is_disabled || tenant->order.is_disabled)
-                return;
-        at->wants = on->n_pending || on->n_unseen || (on->launched_at && now - on->launched_at < GRACE);
+        at->wants = on && tenant->channels.n_of[engine] && !tenant->is_disabled && !tenant->order.is_disabled &&
+                    (on->n_pending || on->n_unseen || (on->launched_at && now - on->launched_at < GRACE));
         at->is_on = at->wants && !at->is_disabled;
         if (at->wants)
                 at->wanted_at = now;
+        span_note(sched, tenant, engine, at, now);
 }
 
 /* E2. What was on at the latest look has been on until now. */

@@ -69,6 +69,7 @@ struct sched_engine {
         bool is_in_call, has_failed;
         nsec retry_at;
         nsec used_at[SCHED_TICKS]; /* at sched->ticks */
+        struct trace_span span;    /* for the trace: TRACE_ENGINE_ON or _OFF, not ended; from 0: neither */
 };
 
 struct sched_entity {
@@ -99,6 +100,7 @@ struct sched_entity {
         nsec started_at, stopped_at; /* on the device, the latest */
         uint64_t n_turns;
         bool wants;
+        bool is_contradicted; /* its rings say that work waits, and the meter contradicts; at the latest decision */
 
         struct turns_order order; /* in force */
         nsec off_since;           /* when it was disabled; 0: it is enabled */
@@ -201,6 +203,7 @@ bool engines_are_off(const struct sched_entity *tenant); /* at least one is */
 nsec engines_decide(struct sched *sched, nsec now);      /* after the device's orders */
 bool engines_apply(struct sched *sched, nsec now);
 void engines_second(struct sched *sched, size_t tick); /* notes the figures at a tick */
+size_t engines_open(const struct sched_entity *tenant, struct trace_span spans[static RM_N_ENGINES]);
 
 /* orders.c: by the thread, without the lock. False: the device is lost. */
 bool orders_apply(struct sched *sched, nsec now);

@@ -4,8 +4,8 @@
  * from QUIET after the latest sign of work is quiet, and idle.c says how much of it is forgiven. Nothing is forgiven
  *
  *      Q1  where launches cannot be seen, or a time was not checked;
- *      Q2  while another tenant has work that waits, or is disabled: then the device switches in each pause by itself,
- *          and what the meter says is the truth;
+ *      Q2  while another tenant has work that waits, and the meter does not contradict that, or is disabled: then the
+ *          device switches in each pause by itself, and what the meter says is the truth;
  *      Q3  that was not confirmed by kicks, which ask the device and not the tenant.
  */
 #include "sched/inside.h"
@@ -44,7 +44,9 @@ static bool is_contended(const struct sched *sched, const struct sched_entity *t
 
                 if (other == tenant)
                         continue;
-                if ((other->is_disabled && other->wants) || (other->device->can_watch && other->device->n_pending))
+                if (other->is_disabled && other->wants)
+                        return true;
+                if (other->device->can_watch && other->device->n_pending && !other->is_contradicted)
                         return true;
         }
         return false;

@@ -261,6 +261,16 @@ bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since)
         return true;
 }
 
+size_t sched_engines_now(struct sched *sched, struct trace_span *spans, size_t n_room)
+{
+        LOCKED(&sched->lock);
+        size_t n = 0;
+
+        for (size_t i = 0; i < sched->n_tenants && n + RM_N_ENGINES <= n_room; i++)
+                n += engines_open(sched->tenants[i], spans + n);
+        return n;
+}
+
 struct trace *sched_trace(struct sched *sched)
 {
         return sched->trace;

@@ -130,6 +130,9 @@ size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_ro
  * idle. */
 bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since);
 
+/* What tenants do on other engines and have not ended: spans of the trace, without an end. Returns their number. */
+size_t sched_engines_now(struct sched *sched, struct trace_span *spans, size_t n_room);
+
 /* Events wait in a bounded queue, which drops the oldest; the descriptor is readable while there are any. */
 int sched_fd(const struct sched *sched);
 size_t sched_events(struct sched *sched, struct sched_event *ret, size_t n_room);

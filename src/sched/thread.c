@@ -127,8 +127,10 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
 /* For display, and for entitlement: the policy judges by itself, and more closely. */
 static bool does_want(const struct turns_tenant *seen, const struct sched_entity *tenant, nsec now)
 {
-        if (seen->is_resident || seen->work == TURNS_WORK_PENDING)
+        if (seen->is_resident || (seen->work == TURNS_WORK_PENDING && !tenant->is_contradicted))
                 return true;
+        if (tenant->is_contradicted)
+                return false;
         if (now - seen->launched_at < SCHED_TICK && seen->launched_at)
                 return true;
         return tenant->is_disabled && tenant->wants; /* while disabled it cannot show work */
@@ -169,6 +171,17 @@ static size_t view_build(struct sched *sched, nsec now)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
+/* What the tenants' rings say counts as far as the meter does not contradict it. */
+static void claims_note(struct sched *sched)
+{
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                enum turns_work work = turns_work(sched->turns, i);
+
+                sched->tenants[i]->is_contradicted = work != sched->view[i].work;
+                sched->view[i].work = work;
+        }
+}
+
 /* What those with a goal have waited for. Returns when to look again. */
 static nsec waits_watch(struct sched *sched, nsec now)
 {
@@ -195,13 +208,17 @@ static nsec waits_watch(struct sched *sched, nsec now)
 static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
-        struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
+        struct turns_view view = { .now = now,
+                                   .metered_until = sched->state.metered_until,
+                                   .tenants = sched->view,
+                                   .has_unmanaged = sched->is_occupied && !sched->resident };
         nsec until, engines_until, quiet_until, waits_until;
 
         view.n_tenants = view_build(sched, now);
         until = together_decide(sched, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = sched->orders[i];
+        claims_note(sched);
         waits_until = waits_watch(sched, now);
         until = waits_until < until ? waits_until : until;
         engines_until = engines_decide(sched, now);

@@ -19,10 +19,12 @@
 #include <stdint.h>
 
 enum trace_kind {
-        TRACE_ON,   /* a context was on the device; tenant 0: it belongs to none */
-        TRACE_OFF,  /* the tenant's channels were disabled */
-        TRACE_CALL, /* a driver call; tenant 0: for several */
-        TRACE_LOST, /* the driver dropped records of this time: the trace has a gap */
+        TRACE_ON,         /* a context was on the device; tenant 0: it belongs to none */
+        TRACE_OFF,        /* the tenant's channels were disabled */
+        TRACE_CALL,       /* a driver call; tenant 0: for several */
+        TRACE_ENGINE_ON,  /* the tenant had work on an engine beside graphics and compute, as sched/engines.c sees it */
+        TRACE_ENGINE_OFF, /* it had work for the engine, and its channels there were disabled */
+        TRACE_LOST,       /* the driver dropped records of this time: the trace has a gap */
         TRACE_N_KINDS,
 };
 
@@ -30,7 +32,7 @@ struct trace_span {
         nsec from, until;
         uint64_t tenant; /* id that sched_add was given; 0: none */
         uint32_t kind;   /* enum trace_kind */
-        uint32_t detail; /* CALL: enum trace_call; ON: the context's id; LOST: how many */
+        uint32_t detail; /* CALL: enum trace_call; ON: the context's id; ENGINE_x: enum rm_engine; LOST: how many */
 };
 
 enum trace_call {

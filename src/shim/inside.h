@@ -63,6 +63,10 @@ bool talk_ended(struct shim *shim, nsec elapsed);
 /* The main thread's. What the gate has counted; and processes and loans, at most once a second. */
 void publish(struct shim *shim, const struct gate_stats *stats);
 
+/* Of struct gate_options: the tenant's suspension as the daemon has it, and that a call waits because of it. */
+bool publish_is_away(void *context, pid_t process);
+void publish_waits(void *context, pid_t process, bool begins);
+
 /* ---- shim.c ---- */
 
 void shim_end_tenant(struct shim *shim);

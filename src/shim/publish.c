@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a shim publishes for people to see, each second: its processes, and what is borrowed. */
+/*
+ * What a shim publishes for people to see, each second: its processes, and what is borrowed. And at once: that a driver
+ * call waits because the tenant is suspended, by which the daemon wakes it.
+ */
 #include "shim/inside.h"
 
 #include "base/cleanup.h"
@@ -33,6 +36,7 @@ static void publish_processes(struct shim *shim)
         for (size_t i = 0; i < n; i++) {
                 to[i].device = rows[i].device;
                 to[i].held = rows[i].size;
+                shim->control->began.listed[i] = gate_process_began(shim->gate, rows[i].id);
                 command_read(rows[i].id, command);
                 to[i].command[0] = command[0];
                 to[i].command[1] = command[1];
@@ -84,4 +88,18 @@ void publish(struct shim *shim, const struct gate_stats *stats)
         publish_processes(shim);
         publish_kinds(shim);
         publish_loans(shim);
+}
+
+bool publish_is_away(void *context, pid_t process)
+{
+        return control_block_is_away(((struct shim *)context)->control, process);
+}
+
+void publish_waits(void *context, pid_t process, bool begins)
+{
+        struct control_waiting *waiting = &((struct shim *)context)->control->waiting;
+
+        if (begins)
+                waiting->process = process;
+        waiting->n += begins ? 1 : UINT32_MAX;
 }

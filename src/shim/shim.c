@@ -252,6 +252,8 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .borrow = has_job ? on_borrow : NULL,
                                         .stands = has_job ? on_stands : NULL,
                                         .give_back = has_job ? on_give_back : NULL,
+                                        .is_away = publish_is_away,
+                                        .waits = publish_waits,
                                         .usage_changed = on_books,
                                         .node_context = shim };
         int r;

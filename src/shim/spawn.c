@@ -3,6 +3,7 @@
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -115,6 +116,7 @@ int shim_spawn_here(const struct shim_start *start, pid_t *ret_process, struct e
         (void)posix_spawnattr_init(&attributes);
         set_attributes(&attributes);
         r = fd_slots_apply(&actions, &fd_slots);
+        descriptors_settle();
         if (!r)
                 r = posix_spawn(ret_process, "/proc/self/exe", &actions, &attributes, argv, environ);
         (void)posix_spawnattr_destroy(&attributes);

@@ -6,6 +6,7 @@
 #include "shim/inside.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "net/socket.h"
 #include "shim/report.h"
 
@@ -102,7 +103,7 @@ static void hang_up(struct shim *shim, int *socket)
 {
         LOCKED(&shim->talk_lock);
 
-        closep(socket);
+        descriptors_drop(TAKE_FD(*socket), DESCRIPTORS_OURS);
 }
 
 /* "mem": { "0": bytes, ... }. NULL: it fits the lease; otherwise the reason, and nothing is changed. */
@@ -144,6 +145,7 @@ static void set_terms(struct shim *shim, const json_t *body)
         int64_t share = message_number(body, "share", shim->terms.share);
         int64_t cap = message_number(body, "cap", shim->terms.cap);
         int64_t goal = message_number(body, "latency_us", shim->terms.goal / NSEC_PER_USEC);
+        int64_t sleep = message_number(body, "sleep_after_us", shim->terms.sleep_after / NSEC_PER_USEC);
 
         if (host >= 0) {
                 shim->terms.host = (bytes)host;
@@ -155,6 +157,8 @@ static void set_terms(struct shim *shim, const json_t *body)
                 shim->terms.cap = (permille)cap;
         if (goal >= 0 && goal <= TURNS_GOAL_MOST / NSEC_PER_USEC)
                 shim->terms.goal = goal * NSEC_PER_USEC;
+        if (sleep >= 0 && sleep <= MESSAGE_SLEEP_MOST / NSEC_PER_USEC)
+                shim->terms.sleep_after = sleep * NSEC_PER_USEC;
         (void)turns_class_parse(message_text(body, "class", ""), &shim->terms.class);
 }
 
@@ -215,13 +219,13 @@ void talk_daemon(struct shim *shim)
 /* ---- `sublet run` -------------------------------------------------------------------------------- */
 
 /* It sends nothing and lasts as long as its command. If it hangs up first, it was killed, and its tenant ends with it
- * (run/with_daemon.c). */
+ * (run/with_daemon.c). What sends descriptors that do not close is no `sublet run`. */
 void talk_run(struct shim *shim)
 {
         _cleanup_(message_done) struct message message = { 0 };
         int r = message_receive(shim->run, &message);
 
-        if (r != MESSAGE_E_CLOSED && (r >= 0 || r == -EPROTO))
+        if (r != MESSAGE_E_CLOSED && (r >= 0 || r == -EPROTO) && !descriptors_are_late(DESCRIPTORS_OURS))
                 return;
         hang_up(shim, &shim->run);
         shim_end_tenant(shim);
@@ -240,7 +244,7 @@ static bool ended_send(struct shim *shim, json_t *report)
         (void)json_object_update(body, report);
         is_sent = peer_send(shim->daemon, ended, NULL, 0) == MESSAGE_OK;
         (void)peer_send(shim->run, body, NULL, 0);
-        closep(&shim->run);
+        descriptors_drop(TAKE_FD(shim->run), DESCRIPTORS_OURS);
         return is_sent;
 }
 

@@ -53,6 +53,12 @@ static_assert(offsetof(struct control_block, suspension) == offsetof(struct cont
                                                                     32 * CONTROL_BLOCK_PROCESSES +
                                                                     16 * CONTROL_BLOCK_LOANS,
               "layout of the control block");
+static_assert(offsetof(struct control_block, waiting) == offsetof(struct control_block, kinds) + 16 * LEASE_DEVICES_MAX,
+              "layout of the control block");
+static_assert(sizeof(struct control_waiting) == 16, "layout of the control block");
+static_assert(offsetof(struct control_block, began) == offsetof(struct control_block, waiting) + 16,
+              "layout of the control block");
+static_assert(sizeof(struct control_began) == 16 * CONTROL_BLOCK_PROCESSES, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -65,8 +71,13 @@ enum {
 
 static const char magic[8] = "sublet\0\1";
 
-static const size_t sizes[] = { 0, offsetof(struct control_block, engines), offsetof(struct control_block, quiets),
-                                offsetof(struct control_block, suspension), sizeof(struct control_block) };
+static const size_t sizes[] = { 0,
+                                offsetof(struct control_block, engines),
+                                offsetof(struct control_block, quiets),
+                                offsetof(struct control_block, suspension),
+                                offsetof(struct control_block, waiting),
+                                offsetof(struct control_block, began),
+                                sizeof(struct control_block) };
 static_assert(ARRAY_SIZE(sizes) == CONTROL_BLOCK_VERSION + 1, "a size for each version");
 
 /* 0: not a size of any version. */
@@ -158,6 +169,29 @@ void control_block_unmap(struct control_block *control)
 struct control_suspension *control_block_suspension(struct control_block *control)
 {
         return control && control->version >= 4 ? &control->suspension : NULL;
+}
+
+bool control_block_is_away(const struct control_block *control, pid_t process)
+{
+        const struct control_suspension *suspension = &control->suspension;
+        uint32_t state = suspension->state, n = suspension->n;
+
+        if (state != CONTROL_RESUMING && state != CONTROL_REVERTING)
+                return state == CONTROL_SUSPENDED;
+        for (uint32_t i = 0; i < n && i < CONTROL_BLOCK_PROCESSES; i++)
+                if (suspension->processes[i] == process)
+                        return false;
+        return true;
+}
+
+struct control_waiting *control_block_waiting(struct control_block *control)
+{
+        return control && control->version >= 5 ? &control->waiting : NULL;
+}
+
+struct control_began *control_block_began(struct control_block *control)
+{
+        return control && control->version >= 6 ? &control->began : NULL;
 }
 
 const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device)

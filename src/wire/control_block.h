@@ -30,7 +30,7 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 4,     /* 1 ends with the channels, 2 with the engines, 3 with the loans */
+        CONTROL_BLOCK_VERSION = 6,     /* 1 ends with channels, 2 engines, 3 loans, 4 kinds, 5 waiting */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
         CONTROL_BLOCK_PROCESSES = 128,
         CONTROL_BLOCK_LOANS = 64,
@@ -117,6 +117,19 @@ struct control_suspension {
         _Atomic int32_t processes[CONTROL_BLOCK_PROCESSES];
 };
 
+struct control_waiting {
+        _Atomic uint32_t n;       /* S: driver calls that wait because the tenant is suspended */
+        _Atomic int32_t process;  /* S: of the latest */
+        _Atomic uint32_t is_idle; /* D, for the daemon after it: it was suspended because it was idle */
+        uint32_t unused;
+};
+
+/* When processes began (base/process.h), so that a number that was used again names nobody. Row by row: S of
+ * control_block.processes, written before its id; D of suspension.processes. 0: not known. */
+struct control_began {
+        _Atomic uint64_t listed[CONTROL_BLOCK_PROCESSES], suspended[CONTROL_BLOCK_PROCESSES];
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -149,6 +162,8 @@ struct control_block {
         struct control_loan loans[CONTROL_BLOCK_LOANS];                 /* since version 3 */
         struct control_suspension suspension;                           /* since version 4 */
         struct control_kinds kinds[LEASE_DEVICES_MAX];                  /* since version 4: control_block_kinds */
+        struct control_waiting waiting;                                 /* since version 5: control_block_waiting */
+        struct control_began began;                                     /* since version 6: control_block_began */
 };
 
 enum {
@@ -168,6 +183,23 @@ struct control_engine *control_block_engine(struct control_block *control, unsig
 
 /* NULL: it is of an older version, which has no room for it. */
 struct control_suspension *control_block_suspension(struct control_block *control);
+
+/* States of a suspension in which the tenant's memory is away; the others are the daemon's alone. */
+enum {
+        CONTROL_SUSPENDED = 2,
+        CONTROL_RESUMING = 3,
+        CONTROL_REVERTING = 4,
+};
+
+/* S. Whether a process that wants memory must wait: its tenant is suspended, or what it had comes back first. The
+ * processes that were suspended do not wait on the way back: it is the driver that asks, for what they had. */
+bool control_block_is_away(const struct control_block *control, pid_t process);
+
+/* D. NULL: likewise. */
+struct control_waiting *control_block_waiting(struct control_block *control);
+
+/* NULL: likewise. */
+struct control_began *control_block_began(struct control_block *control);
 
 /* NULL: likewise. */
 const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device);

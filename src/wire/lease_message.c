@@ -69,6 +69,17 @@ static bool copy_goal(const json_t *body, nsec *ret)
         return *ret || !value;
 }
 
+/* Likewise. */
+static bool copy_sleep(const json_t *body, nsec *ret)
+{
+        int64_t value = message_number(body, "sleep_after_us", 0);
+
+        *ret = value >= MESSAGE_SLEEP_LEAST / NSEC_PER_USEC && value <= MESSAGE_SLEEP_MOST / NSEC_PER_USEC ?
+                       value * NSEC_PER_USEC :
+                       0;
+        return *ret || !value;
+}
+
 /* A period of an hour is as good as none. */
 static bool copy_audit(const json_t *body, uint64_t *ret)
 {
@@ -109,6 +120,7 @@ json_t *message_request_new(const struct message_request *request)
         (void)json_object_set_new(body, "cap", json_integer(request->cap));
         (void)json_object_set_new(body, "class", json_string(turns_class_name(request->class)));
         (void)json_object_set_new(body, "latency_us", json_integer(request->goal / NSEC_PER_USEC));
+        (void)json_object_set_new(body, "sleep_after_us", json_integer(request->sleep_after / NSEC_PER_USEC));
         (void)json_object_set_new(body, "ipc_host", json_boolean(request->ipc_host));
         (void)json_object_set_new(body, "audit_ms", json_integer((json_int_t)request->audit_ms));
         return body;
@@ -151,6 +163,8 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 return "class";
         if (!copy_goal(body, &to->goal))
                 return "latency_us";
+        if (!copy_sleep(body, &to->sleep_after))
+                return "sleep_after_us";
         if (!copy_enforcement(body, &to->enforcement))
                 return "plane";
         return copy_audit(body, &to->audit_ms) ? NULL : "audit_ms";
@@ -255,7 +269,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I}",
+                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -265,7 +279,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
                          enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms, "job",
                          lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities), "labels",
-                         labels_new(lease->labels), "latency_us", (json_int_t)(lease->goal / NSEC_PER_USEC));
+                         labels_new(lease->labels), "latency_us", (json_int_t)(lease->goal / NSEC_PER_USEC),
+                         "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC));
 }
 
 /* Absent: not known. */
@@ -371,8 +386,8 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_text(body, "command", lease.command, sizeof(lease.command)) ||
             !copy_text(body, "mode", lease.mode, sizeof(lease.mode)) ||
             !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
-            !copy_class(body, &lease.class) || !copy_goal(body, &lease.goal) || !copy_audit(body, &lease.audit_ms) ||
-            !copy_limits(body, &lease) || !copy_mig(body, &lease) ||
+            !copy_class(body, &lease.class) || !copy_goal(body, &lease.goal) || !copy_sleep(body, &lease.sleep_after) ||
+            !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) || !copy_mig(body, &lease) ||
             !copy_container(json_object_get(body, "container"), &lease.container) ||
             !copy_enforcement(body, &lease.enforcement) ||
             !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||

@@ -2,6 +2,7 @@
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/rights.h"
 
 #include <assert.h>
@@ -51,7 +52,8 @@ int message_parse(const char *text, size_t size, json_t **ret)
 static int receive_packet(int socket, char *text, struct message *message, size_t *ret_size)
 {
         struct rights rights;
-        ssize_t n = rights_receive(socket, &(struct iovec){ text, MESSAGE_MAX }, 1, MESSAGE_FDS, 0, &rights);
+        ssize_t n = rights_receive(socket, &(struct iovec){ text, MESSAGE_MAX }, 1, MESSAGE_FDS, 0, message->sender,
+                                   &rights);
 
         if (n == -EAGAIN)
                 return MESSAGE_E_NONE;
@@ -67,7 +69,12 @@ static int receive_packet(int socket, char *text, struct message *message, size_
 
 int message_receive(int socket, struct message *ret)
 {
-        struct message message = { .fds = { -1, -1, -1, -1 } };
+        return message_receive_from(socket, DESCRIPTORS_OURS, ret);
+}
+
+int message_receive_from(int socket, uint64_t sender, struct message *ret)
+{
+        struct message message = { .fds = { -1, -1, -1, -1 }, .sender = sender };
         _cleanup_(freep) char *text = malloc(MESSAGE_MAX);
         size_t size = 0;
         int r;
@@ -88,7 +95,7 @@ int message_receive(int socket, struct message *ret)
 void message_done(struct message *message)
 {
         for (size_t i = 0; i < message->n_fds; i++)
-                closep(&message->fds[i]);
+                descriptors_drop(message->fds[i], message->sender);
         json_decref(message->body);
         *message = (struct message){ .fds = { -1, -1, -1, -1 } };
 }
@@ -96,6 +103,30 @@ void message_done(struct message *message)
 const char *message_type(const struct message *message)
 {
         return message_text(message->body, "type", "");
+}
+
+int message_fd(const struct message *message, size_t i)
+{
+        return i < message->n_fds ? message->fds[i] : -1;
+}
+
+bool message_keep_fds(struct message *message, size_t n)
+{
+        bool has_more = message->n_fds > n;
+
+        for (size_t i = n; i < message->n_fds; i++)
+                descriptors_drop(TAKE_FD(message->fds[i]), message->sender);
+        if (has_more)
+                message->n_fds = n;
+        return has_more;
+}
+
+bool message_has_fd(const struct message *message)
+{
+        for (size_t i = 0; i < message->n_fds; i++)
+                if (message->fds[i] >= 0)
+                        return true;
+        return false;
 }
 
 int message_take_fd(struct message *message, size_t i)

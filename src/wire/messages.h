@@ -33,6 +33,10 @@ enum {
         MESSAGE_FDS = 4,
 };
 
+/* Of sleep_after, where it is not 0. */
+#define MESSAGE_SLEEP_LEAST NSEC_PER_SEC
+#define MESSAGE_SLEEP_MOST (7 * 24 * 3600 * NSEC_PER_SEC)
+
 enum {
         MESSAGE_OK,
         MESSAGE_E_NONE,   /* would block */
@@ -43,6 +47,7 @@ struct message {
         json_t *body;
         int fds[MESSAGE_FDS]; /* -1: none, or taken */
         size_t n_fds;
+        uint64_t sender; /* as which they are dropped: base/descriptors.h */
 };
 
 /* A body to which fields may be added; NULL: no memory. */
@@ -56,13 +61,19 @@ int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 /* Blocks if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: no message (it is
  * consumed with its descriptors, and the next may be read); -errno. */
 int message_receive(int socket, struct message *ret);
-void message_done(struct message *message); /* also for _cleanup_ */
+void message_done(struct message *message); /* also for _cleanup_; what was not taken is dropped (descriptors_drop) */
+
+/* The same, from who may be hostile: `sender` is the caller's number for it (base/descriptors.h). */
+int message_receive_from(int socket, uint64_t sender, struct message *ret);
 
 /* Parses a packet's bytes. 0; -EPROTO. */
 int message_parse(const char *text, size_t size, json_t **ret);
 
-const char *message_type(const struct message *message); /* never NULL */
-int message_take_fd(struct message *message, size_t i);  /* -1: there is none */
+const char *message_type(const struct message *message);  /* never NULL */
+int message_take_fd(struct message *message, size_t i);   /* -1: there is none */
+int message_fd(const struct message *message, size_t i);  /* the same; it stays the message's */
+bool message_has_fd(const struct message *message);       /* one that nobody has taken */
+bool message_keep_fds(struct message *message, size_t n); /* drops what is behind the first n; true: there was more */
 
 /* Fields; the default if it is not there or of another type. Text is the body's. */
 const char *message_text(const json_t *body, const char *name, const char *otherwise);
@@ -99,7 +110,8 @@ struct message_request {
         permille share;                     /* 0: an equal part of the rest */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
-        nsec goal; /* of a step's p99 (turns.h); 0: none */
+        nsec goal;        /* of a step's p99 (turns.h); 0: none */
+        nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
         bool ipc_host;
         uint64_t audit_ms; /* 0: the gate's own */
 };
@@ -130,7 +142,8 @@ struct message_lease {
         int64_t since; /* seconds since the epoch */
         permille share, cap;
         enum turns_class class;
-        nsec goal; /* of a step's p99 (turns.h); 0: none */
+        nsec goal;        /* of a step's p99 (turns.h); 0: none */
+        nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
         bool ipc_host;
         uint64_t audit_ms;
 

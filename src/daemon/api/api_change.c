@@ -100,11 +100,25 @@ static int change_goal(const json_t *value, nsec *ret, struct err *err)
         return 0;
 }
 
+/* Idle for so long, it is suspended; 0, null: never. */
+static int change_sleep(const json_t *value, nsec *ret, struct err *err)
+{
+        int64_t us = json_integer_value(value);
+
+        if ((!json_is_integer(value) && !json_is_null(value)) || (us && us < MESSAGE_SLEEP_LEAST / NSEC_PER_USEC) ||
+            us > MESSAGE_SLEEP_MOST / NSEC_PER_USEC)
+                return err_say(err, -EINVAL, "sleep_after_us: microseconds, 1 s to 7 days, or null for never");
+        *ret = us * NSEC_PER_USEC;
+        return 0;
+}
+
 static int change_key(const struct daemon *daemon, const char *key, const json_t *value, struct message_lease *lease,
                       struct err *err)
 {
         if (!strcmp(key, "mem"))
                 return change_mem(daemon, value, lease, err);
+        if (!strcmp(key, "sleep_after_us"))
+                return change_sleep(value, &lease->sleep_after, err);
         if (message_lease_is_spatial(lease))
                 return err_say(err, -EINVAL,
                                "%.*s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
@@ -123,7 +137,9 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return change_class(value, &lease->class, err);
         if (!strcmp(key, "latency_us"))
                 return change_goal(value, &lease->goal, err);
-        return err_say(err, -EINVAL, "'%.40s' is none of mem, share_permille, cap_permille, class and latency_us", key);
+        return err_say(err, -EINVAL,
+                       "'%.40s' is none of mem, share_permille, cap_permille, class, latency_us and sleep_after_us",
+                       key);
 }
 
 static int change_lease(const struct daemon *daemon, const struct api_request *request, struct message_lease *lease,
@@ -137,7 +153,7 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         if (!json_is_object(body) || !json_object_size(body))
                 r = err_say(err, -EINVAL,
                             "the body must be a JSON object of mem, share_permille, cap_permille, class, "
-                            "latency_us");
+                            "latency_us, sleep_after_us");
         else
                 json_object_foreach (body, key, value)
                         if (r == 0)
@@ -160,6 +176,10 @@ static void emit_changed(struct daemon *daemon, const struct tenant *tenant, con
                 }
         if (is->goal != was->goal) {
                 (void)snprintf(part, sizeof(part), "latency %lld us, ", (long long)(is->goal / NSEC_PER_USEC));
+                (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
+        }
+        if (is->sleep_after != was->sleep_after) {
+                (void)snprintf(part, sizeof(part), "sleep after %lld s, ", (long long)(is->sleep_after / NSEC_PER_SEC));
                 (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
         }
         event_emit(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
@@ -249,7 +269,8 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
                 return;
         }
         lease = tenant->lease;
-        if (change_lease(daemon, request, &lease, &err) < 0 || goals_check(daemon, &lease, &err) < 0)
+        if (change_lease(daemon, request, &lease, &err) < 0 || goals_check(daemon, &lease, &err) < 0 ||
+            sleep_check(&lease, &err) < 0)
                 api_error(ret, API_BAD_REQUEST, "%s", err.text);
         else if (goals_fit(&daemon->tenants, &lease, tenant, &err) != 0)
                 api_error(ret, API_CONFLICT, "%s", err.text);

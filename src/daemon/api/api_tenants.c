@@ -5,6 +5,7 @@
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
 #include "daemon/state/goals.h"
+#include "daemon/state/shims.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +97,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o, s:b}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -113,7 +114,9 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 "refused_calls", (json_int_t)(tenant->control ? tenant->control->n_refused : 0), "labels",
                 labels_new(tenant->lease.labels), "pid", api_pid(tenant), "latency_us",
                 tenant->lease.goal ? json_integer(tenant->lease.goal / NSEC_PER_USEC) : json_null(), "suspended",
-                (int)(tenant->suspension.state == SUSPENSION_SUSPENDED));
+                (int)(tenant->suspension.state == SUSPENSION_SUSPENDED), "sleep_after_us",
+                tenant->lease.sleep_after ? json_integer(tenant->lease.sleep_after / NSEC_PER_USEC) : json_null(),
+                "has_waker", (int)sleep_has_waker(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */

@@ -4,14 +4,17 @@
  * page. Both read the schedulers' rings (sched/trace.h), and the current span from sched_resident.
  *
  * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time its channels were disabled
- * another; the daemon's driver calls and gaps in the records are tracks, too. Times are microseconds from the start of
- * the trace. A user who may not see all tenants gets the spans of its own only.
+ * another; on each engine beside graphics and compute it has one with its work there, and the time in which its turn
+ * there was over; the daemon's driver calls and gaps in the records are tracks, too. Times are microseconds from the
+ * start of the trace. A user who may not see all tenants gets the spans of its own only.
  */
 #include "daemon/api/api.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -19,12 +22,14 @@ enum {
         TIMELINE_MSEC = 2000,
         TIMELINE_MOST_MSEC = 60 * 1000,
         SPANS_AT_ONCE = 256,
+        OPEN_SPANS = 1024,      /* on engines, at one moment */
         TIMELINE_SPANS = 50000, /* of an answer, more than the page can draw; the rest is left out */
 
         TRACK_CALLS = 1, /* track numbers of a device */
         TRACK_LOST,
         TRACK_FOREIGN,
-        TRACK_TENANTS = 10, /* then two per tenant */
+        TRACK_TENANTS = 10,      /* then two per tenant */
+        TRACK_ENGINES = 1 << 20, /* times the engine, and then one per tenant */
 };
 
 /* A tenant's index in the table, for tracks; -1: it is gone, or the caller may not see it. */
@@ -49,6 +54,7 @@ struct chrome {
         const struct api_response *response;
         nsec until;
         bool has_one;
+        uint8_t *named; /* by slot: a bit for each engine that has a track of the tenant's */
 };
 
 static void name_track(struct chrome *chrome, const char *what, int track, const char *name, const char *suffix)
@@ -103,6 +109,25 @@ static void put_event(struct chrome *chrome, int track, const char *name, const 
         chrome->has_one = true;
 }
 
+/* A track per engine and tenant that had work there. It is named when its first span comes. */
+static void put_engine(struct chrome *chrome, const struct trace_span *span, int slot, const struct tenant *tenant)
+{
+        int track = (int)(TRACK_ENGINES * span->detail) + slot;
+        char head[32];
+
+        if (span->until <= chrome->response->since || span->from >= chrome->until)
+                return;
+        if (!(chrome->named[slot] & 1u << span->detail)) {
+                (void)snprintf(head, sizeof(head), "%s: ", rm_engine_name((enum rm_engine)span->detail));
+                name_track(chrome, "thread_name", track, head, tenant->lease.tenant);
+                chrome->named[slot] = (uint8_t)(chrome->named[slot] | 1u << span->detail);
+        }
+        if (span->kind == TRACE_ENGINE_ON)
+                put_event(chrome, track, "work", "engine", span->from, span->until);
+        else
+                put_event(chrome, track, "held", "engine off", span->from, span->until);
+}
+
 static void put_span(struct chrome *chrome, const struct trace_span *span)
 {
         const struct tenant *tenant = NULL;
@@ -121,6 +146,11 @@ static void put_span(struct chrome *chrome, const struct trace_span *span)
                 if (slot >= 0)
                         put_event(chrome, TRACK_TENANTS + 2 * slot + 1, "kept off", "off", span->from, span->until);
                 break;
+        case TRACE_ENGINE_ON:
+        case TRACE_ENGINE_OFF:
+                if (slot >= 0)
+                        put_engine(chrome, span, slot, tenant);
+                break;
         case TRACE_CALL:
                 if (sees_all)
                         put_event(chrome, TRACK_CALLS, trace_call_name((enum trace_call)span->detail), "call",
@@ -135,11 +165,16 @@ static void put_span(struct chrome *chrome, const struct trace_span *span)
         }
 }
 
-/* The span that has not ended. */
+/* The spans that have not ended. */
 static void put_present(struct chrome *chrome)
 {
-        struct trace_span now = { .kind = TRACE_ON };
+        struct trace_span now = { .kind = TRACE_ON }, spans[OPEN_SPANS];
+        size_t n = sched_engines_now(chrome->device->sched, spans, OPEN_SPANS);
 
+        for (size_t i = 0; i < n; i++) {
+                spans[i].until = chrome->until;
+                put_span(chrome, &spans[i]);
+        }
         if (!sched_resident(chrome->device->sched, &now.tenant, &now.from))
                 return;
         now.until = chrome->until;
@@ -153,6 +188,7 @@ static void put_device(struct chrome *chrome)
         uint64_t cursor = trace_seek(trace, chrome->response->since);
         size_t n;
 
+        memset(chrome->named, 0, chrome->daemon->tenants.n);
         name_tracks(chrome);
         while ((n = trace_read(trace, &cursor, spans, SPANS_AT_ONCE)) > 0)
                 for (size_t i = 0; i < n; i++)
@@ -163,11 +199,13 @@ static void put_device(struct chrome *chrome)
 void api_trace_end(struct daemon *daemon, struct api_response *response)
 {
         struct chrome chrome = { .daemon = daemon, .response = response, .until = response->deadline };
+        _cleanup_(freep) uint8_t *named = calloc(daemon->tenants.n + 1, 1);
         struct api_response whole;
         char *text = NULL;
         size_t size = 0;
 
-        chrome.to = open_memstream(&text, &size);
+        chrome.named = named;
+        chrome.to = named ? open_memstream(&text, &size) : NULL;
         if (!chrome.to) {
                 api_error(response, API_FAILED, "no memory for the trace");
                 return;

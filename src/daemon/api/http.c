@@ -9,6 +9,7 @@
 #include "daemon/api/credentials.h"
 #include "daemon/state/events.h"
 #include "net/http/server.h"
+#include "net/http/stall.h"
 #include "net/socket.h"
 
 #include <arpa/inet.h>
@@ -28,8 +29,7 @@ enum {
         REST_SEC = 30,
         ANSWER_SEC = 60,   /* for the client to take it */
         BLOCK = 32 * 1024, /* of a stream */
-        PUMP_MAX = 32,
-        QUIET_SEC = 15, /* a follower gets an empty line that often: it shows whether the peer is still there */
+        QUIET_SEC = 15,    /* a follower gets an empty line that often: it shows whether the peer is still there */
 };
 
 struct listener {
@@ -37,6 +37,7 @@ struct listener {
         struct http_server server;
         struct MHD_Daemon *daemon;
         struct loop_source source;
+        struct stall stall; /* of the Unix socket, where descriptors may come with the bytes */
         bool is_tcp;
 };
 
@@ -264,21 +265,12 @@ static void on_end(void *context, struct http_server_call *of)
         api_done(&call->response);
 }
 
-/* Does what can be done without waiting. */
-static void pump(struct listener *listener)
-{
-        MHD_UNSIGNED_LONG_LONG timeout;
-        int n = 0;
-
-        do
-                (void)MHD_run(listener->daemon);
-        while (MHD_get_timeout(listener->daemon, &timeout) == MHD_YES && timeout == 0 && n++ < PUMP_MAX);
-}
-
 static void on_ready(struct loop_source *source, uint32_t events)
 {
+        struct listener *listener = source->context;
+
         (void)events;
-        pump(source->context);
+        stall_pump(&listener->stall, listener->daemon);
 }
 
 static bool may_go_on(struct call *call)
@@ -301,7 +293,7 @@ static void on_woken(struct loop_timer *timer)
                 MHD_resume_connection(call->call.connection);
         }
         for (size_t i = 0; i < http->n_listeners; i++)
-                pump(&http->listeners[i]);
+                stall_pump(&http->listeners[i].stall, http->listeners[i].daemon);
 }
 
 static void on_tick(struct loop_timer *timer)
@@ -376,13 +368,21 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
         return r < 0 ? err_set(err, r, "the HTTP server") : 0;
 }
 
+/* No call of the API has descriptors. */
 static int open_unix(struct http *http, struct err *err)
 {
-        int fd;
+        bool refuses = false;
+        int fd, r;
 
         (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s/sublet.sock", http->daemon->settings.dir);
-        fd = socket_listen_group(SOCK_STREAM | SOCK_NONBLOCK, http->daemon->settings.group, http->socket_path);
-        return fd < 0 ? err_set(err, fd, "listening on %s", http->socket_path) : listen_on(http, fd, false, err);
+        fd = socket_listen_for_bytes(SOCK_STREAM | SOCK_NONBLOCK, http->daemon->settings.group, http->socket_path,
+                                     &refuses);
+        if (fd < 0)
+                return err_set(err, fd, "listening on %s", http->socket_path);
+        r = listen_on(http, fd, false, err);
+        if (r == 0 && !refuses && (r = stall_open(&http->listeners[0].stall)) < 0)
+                err_set(err, r, "the HTTP server");
+        return r;
 }
 
 static int open_tcp(struct http *http, const char *where, struct err *err)
@@ -393,6 +393,9 @@ static int open_tcp(struct http *http, const char *where, struct err *err)
 
         (void)snprintf(address, sizeof(address), "%s%s", where[0] == ':' ? "127.0.0.1" : "", where);
         fd = socket_listen_tcp(address, http->host, &port, err);
+        if (fd == -EADDRINUSE)
+                return err_say(err, fd, "--listen %s: another process has this port: end it, or choose another port",
+                               where);
         if (fd < 0 || (r = listen_on(http, fd, true, err)) < 0)
                 return fd < 0 ? fd : r;
         (void)snprintf(http->daemon->url, sizeof(http->daemon->url),
@@ -437,7 +440,7 @@ struct http *http_close(struct http *http)
                         MHD_resume_connection(call->call.connection);
         for (size_t i = 0; i < http->n_listeners; i++) {
                 loop_drop(http->daemon->loop, &http->listeners[i].source);
-                MHD_stop_daemon(http->listeners[i].daemon);
+                stall_stop(&http->listeners[i].stall, http->listeners[i].daemon);
                 (void)http_guard_free(http->listeners[i].server.guard);
         }
         (void)unlink(http->socket_path);

@@ -5,6 +5,7 @@
 #include "daemon/api/metrics.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "net/metrics.h"
 
 #include <stdio.h>
@@ -263,6 +264,9 @@ static void write_daemon(FILE *to, const struct daemon *daemon, const struct api
                 n += api_sees(request, t);
         write_single(to, "sublet_tenants", "gauge", "Living tenants.", (double)n);
         write_single(to, "sublet_daemon_cpu_seconds_total", "counter", "Processor time of the daemon.", cpu_seconds());
+        write_single(to, "sublet_daemon_descriptors_stuck", "gauge",
+                     "Descriptors that were sent to it and do not close.",
+                     (double)descriptors_stuck(DESCRIPTORS_ALL, NULL));
         write_single(to, "sublet_daemon_start_time_seconds", "gauge", "When the daemon began, since the epoch.",
                      (double)daemon->since / 1e9);
         metrics_head(to, "sublet_build_info", "gauge", "Versions; always 1.");

@@ -10,6 +10,7 @@
 #include "daemon/containers/pending.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/rights.h"
 #include "gate/gate.h"
@@ -36,8 +37,8 @@ struct caller {
         struct ucred peer;
         char *text;
         size_t size;
-        int listener;       /* -1: not received */
-        unsigned int n_fds; /* received in all */
+        int listener; /* -1: not received */
+        size_t n_fds; /* received in all, or 2 of more */
         nsec since;
 };
 
@@ -51,8 +52,8 @@ static void caller_drop(struct caller *caller)
         *at = caller->next;
         daemon->n_callers--;
         loop_drop(daemon->loop, &caller->source);
-        closep(&caller->source.fd);
-        closep(&caller->listener);
+        descriptors_drop(caller->source.fd, daemon_sender(caller->peer.uid));
+        descriptors_drop(caller->listener, daemon_sender(caller->peer.uid));
         free(caller->text);
         free(caller);
 }
@@ -69,17 +70,14 @@ static ssize_t receive(struct caller *caller)
 {
         struct iovec data = { caller->text + caller->size, PIECE };
         struct rights rights;
-        ssize_t n = rights_receive(caller->source.fd, &data, 1, RIGHTS_MAX, MSG_DONTWAIT, &rights);
+        ssize_t n = rights_receive(caller->source.fd, &data, 1, caller->listener < 0, MSG_DONTWAIT,
+                                   daemon_sender(caller->peer.uid), &rights);
 
         if (n < 0)
                 return n;
-        for (size_t i = 0; i < rights.n; i++)
-                if (caller->n_fds++)
-                        (void)close(rights.fds[i]);
-                else
-                        caller->listener = rights.fds[i];
-        if (rights.flags & MSG_CTRUNC)
-                caller->n_fds += RIGHTS_MAX;
+        if (rights.n)
+                caller->listener = rights.fds[0];
+        caller->n_fds += rights.n + (rights.flags & MSG_CTRUNC ? 1 : 0);
         caller->size += (size_t)n;
         return n;
 }
@@ -101,8 +99,6 @@ static void caller_finish(struct caller *caller, const struct oci_container *con
 
         if (!caller->n_fds)
                 wrong = "no descriptor came with the state";
-        else if (caller->n_fds > 1)
-                wrong = "more than one descriptor came with the state";
         else if (!shim_is_listener(caller->listener))
                 wrong = "what came with the state is no notify descriptor of seccomp";
         if (wrong) {
@@ -157,6 +153,8 @@ static void on_piece(struct loop_source *source, uint32_t events)
                 caller_refuse(caller, "the state is larger than 256 KiB");
         else if (n < 0)
                 caller_drop(caller);
+        else if (caller->n_fds > 1)
+                caller_refuse(caller, "more than one descriptor came with the state");
         else
                 parse_state(caller, n == 0);
 }
@@ -166,7 +164,7 @@ void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer)
         struct caller *caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
 
         if (!caller) {
-                (void)close(fd);
+                descriptors_drop(fd, daemon_sender(peer->uid));
                 return;
         }
         *caller = (struct caller){ .next = daemon->callers,

@@ -103,7 +103,7 @@ static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int l
 static const char *attach_step(struct daemon *daemon, uint64_t *tenancy, struct message *message)
 {
         struct tenant *tenant = tenants_find_id(&daemon->tenants, *tenancy);
-        _cleanup_(closep) int listener = message_take_fd(message, 0);
+        int listener = message_fd(message, 0);
         const char *type = message_type(message), *why;
 
         if (!*tenancy && !strcmp(type, "attach")) {

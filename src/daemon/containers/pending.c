@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "gate/gate.h"
 #include "daemon/containers/container_request.h"
+#include "daemon/containers/ghosts.h"
 #include "oci/profile.h"
 #include "daemon/state/admit.h"
 #include "daemon/state/events.h"
@@ -203,7 +204,7 @@ static void pending_retry(struct pending_container *pending)
         int r;
 
         if (pending->tenant) {
-                if (waited > KEPT_SEC * NSEC_PER_SEC)
+                if (waited > KEPT_SEC * NSEC_PER_SEC || ghosts_is_due(pending->daemon, pending->tenant))
                         pending_free(pending);
                 return;
         }

@@ -67,7 +67,7 @@ static int fill_lease(struct daemon *daemon, const struct message_request *reque
         memcpy(lease, &daemon->machine, sizeof(*lease));
         r = grant_apply(&grant, lease, err);
         if (r < 0)
-                return r == -ERANGE ? -ENOSPC : -EINVAL;
+                return -EINVAL; /* also of more than there is: nobody who waits would get it */
         mig_scan(daemon);
         if (!message_lease_is_mig(ret) &&
             (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
@@ -162,6 +162,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .cap = request->cap,
                                        .class = request->class,
                                        .goal = request->goal,
+                                       .sleep_after = request->sleep_after,
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",
@@ -190,7 +191,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
                 return r;
-        if ((r = goals_check(daemon, &lease, err)) < 0)
+        if ((r = goals_check(daemon, &lease, err)) < 0 || (r = sleep_check(&lease, err)) < 0)
                 return r;
         if ((r = goals_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);

@@ -8,12 +8,12 @@
  *                          tenants and shims; watch.c Xids; health.c figures of the devices; unmanaged.c processes
  *                          that are nobody's; notify.c systemd
  *      daemon/containers/  agent.c notify descriptors from container runtimes; pending.c containers on their way to a
- *                          lease; container_request.c what they may be leased; attach.c programs that hand themselves
- *                          over
+ *                          lease; container_request.c what they may be leased; ghosts.c those that kubelet forgot;
+ *                          attach.c programs that hand themselves over
  *      daemon/api/         requests over HTTP: api_*.c pure (request in, response out), http.c their sockets
  *      daemon/state/       the tables and what changes them: tenants.c, admit.c (a request to a lease, or a refusal),
  *                          shims.c and shim_messages.c, preloads.c and preload_lease.c (tenants without a shim),
- *                          devices.c, mps.c, mig.c, allocations.c, usage.c, events.c
+ *                          devices.c, mps.c, mig.c, allocations.c, ghost.c, usage.c, events.c
  *      daemon/store/       what outlives a daemon, in SQLite
  *
  * This room may see everything below it but no room of sockets (daemon, daemon/containers, daemon/api): those call it.
@@ -109,6 +109,7 @@ struct daemon {
         struct together *together; /* which gangs are on; shared by the schedulers of all devices */
         struct tenants tenants;
         struct allocations allocations;
+        nsec ghosts_at; /* clock_now of the latest search for ghosts */
 
         nsec heartbeat_at; /* clock_now */
 
@@ -122,6 +123,8 @@ struct daemon {
         struct unmanaged *unmanaged;
         struct connection *connections;
         unsigned int n_connections;
+        nsec stuck_at; /* when DESCRIPTORS_STUCK was said; 0: never */
+        bool is_stuck;
         struct caller *callers; /* of agent.c */
         unsigned int n_callers;
         struct pending_container *pending_containers; /* of pending.c */

@@ -2,6 +2,7 @@
 #include "daemon/state/mps.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "gate/gate.h"
 #include "daemon/state/daemon.h"
@@ -182,6 +183,7 @@ static int mps_spawn(const struct daemon *daemon, unsigned int device, char *con
                 r = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
         if (!r)
                 r = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+        descriptors_settle();
         if (!r)
                 r = posix_spawnp(ret, program, &actions, &attributes, argv, all);
         (void)posix_spawnattr_destroy(&attributes);

@@ -11,6 +11,7 @@
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "gate/gate.h"
 #include "preload/usage_segment.h"
@@ -25,6 +26,7 @@
 #include "net/socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -152,17 +154,19 @@ void preloads_tick(struct daemon *daemon)
         }
 }
 
-/* run sends nothing on it; its hanging up is the signal. What its command left behind goes on, within the quota. */
+/* run sends nothing on it; its hanging up is the signal, and so are descriptors that do not close. What its command
+ * left behind goes on, within the quota. */
 static void on_run_socket(struct loop_source *source, uint32_t events)
 {
         struct tenant *tenant = source->context;
+        uint64_t sender = daemon_sender(tenant->lease.owner);
         struct message message;
-        int r = message_receive(source->fd, &message);
+        int r = message_receive_from(source->fd, sender, &message);
 
         (void)events;
         if (r == MESSAGE_OK)
                 message_done(&message);
-        if (r == MESSAGE_OK || r == MESSAGE_E_NONE || r == -EPROTO)
+        if ((r == MESSAGE_OK || r == MESSAGE_E_NONE || r == -EPROTO) && !descriptors_are_late(sender))
                 return;
         shims_disconnect(tenant);
         tenant->checked_at = 0; /* scanned at the next tick */
@@ -241,16 +245,20 @@ static int preload_restore(struct daemon *daemon, struct tenant *tenant, const s
         return 0;
 }
 
+/* Both are files in memory with seals, which answer whoever looks at them: another one need not. */
+static bool is_sealed(int fd)
+{
+        return fd >= 0 && fcntl(fd, F_GET_SEALS) >= 0;
+}
+
 /* A user can write a descriptor of its own; what counts is the lease in our store, and that it is the user's. */
 static int take_back(struct daemon *daemon, struct message *message, int socket, const struct ucred *peer)
 {
         _cleanup_(freep) struct lease_descriptor *descriptor = malloc(sizeof(*descriptor));
-        _cleanup_(closep) int fd = message_take_fd(message, 0);
-        _cleanup_(closep) int segment = message_take_fd(message, 1);
+        int fd = message_fd(message, 0), segment = message_fd(message, 1), r;
         struct tenant *tenant;
-        int r;
 
-        if (!descriptor || fd < 0 || segment < 0 ||
+        if (!descriptor || !is_sealed(fd) || !is_sealed(segment) ||
             lease_descriptor_read(fd, LEASE_DESCRIPTOR_INHERITED, descriptor) < 0)
                 return -EPROTO;
         tenant = tenants_find_id(&daemon->tenants, descriptor->tenancy);
@@ -268,7 +276,7 @@ static int take_back(struct daemon *daemon, struct message *message, int socket,
                 r = preload_restore(daemon, tenant, descriptor, segment);
                 if (r < 0)
                         return r;
-                segment = -1;
+                (void)message_take_fd(message, 1);
         }
         return connect_run(tenant, socket);
 }

@@ -9,7 +9,9 @@
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "gate/gate.h"
 #include "shim/shim.h"
 #include "daemon/state/events.h"
@@ -47,7 +49,7 @@ int shims_connect(struct tenant *tenant, int socket, void (*ready)(struct loop_s
 void shims_disconnect(struct tenant *tenant)
 {
         loop_drop(tenant->daemon->loop, &tenant->source);
-        closep(&tenant->source.fd);
+        descriptors_drop(TAKE_FD(tenant->source.fd), daemon_sender(tenant->lease.owner)); /* may be run's */
 }
 
 static void tenant_leave(struct daemon *daemon, struct tenant *tenant)
@@ -74,13 +76,16 @@ void shims_finish(struct daemon *daemon, struct tenant *tenant)
         daemon_changed(daemon);
 }
 
-/* Process numbers are used again, after a restart of the machine at the latest: the command line is checked, too. */
+/* Process numbers are used again, after a restart of the machine at the latest: the command line is checked, too, once
+ * it is that of a process of ours: this loop would wait for another's (process_is_near). */
 static bool is_shim(pid_t process)
 {
         char path[64], line[64] = "";
         _cleanup_(closep) int fd = -1;
         ssize_t n;
 
+        if (!process_is_near(process, geteuid()))
+                return false;
         (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", process);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
@@ -216,7 +221,7 @@ static int tenant_adopt(struct daemon *daemon, const struct message_lease *lease
 static bool leases_differ(const struct message_lease *a, const struct message_lease *b)
 {
         return memcmp(a->devices, b->devices, sizeof(a->devices)) || a->share != b->share || a->cap != b->cap ||
-               a->class != b->class || a->goal != b->goal;
+               a->class != b->class || a->goal != b->goal || a->sleep_after != b->sleep_after;
 }
 
 int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)

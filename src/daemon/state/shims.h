@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between
- * daemon and shim, docs/messages.md (shim_messages.c); helpers that suspend tenants (suspend.c). Thread: the loop;
+ * daemon and shim, docs/messages.md (shim_messages.c); helpers that suspend tenants (suspend/). Thread: the loop;
  * nothing waits.
  */
 #pragma once
@@ -61,3 +61,27 @@ void suspend_take(struct daemon *daemon, struct tenant *tenant);
 void suspend_reap(struct daemon *daemon, pid_t process, int status); /* does nothing if it was no helper */
 void suspend_tick(struct daemon *daemon);                            /* kills helpers whose time is over */
 void suspend_leave(struct tenant *tenant);                           /* the tenant goes, or the daemon */
+
+/* By ourselves, from running or suspended. cause: a part of the event's line, such as "for a driver call". */
+void suspend_move(struct daemon *daemon, struct tenant *tenant, bool suspends, const char *cause);
+
+/* 0; -ENOTSUP, -EBUSY: a tenant that cannot be suspended now, whatever the driver says. */
+int suspend_check(const struct tenant *tenant, struct err *err);
+
+/* ---- suspend/sleep.c: suspends who is idle, and wakes who must not stay suspended */
+
+/* Whether a lease may have a time of sleep. 0; -EINVAL. */
+int sleep_check(const struct message_lease *lease, struct err *err);
+
+/* Somebody wakes the tenant when there is work for it. It is believed for a while: SLEEP_WAKER_SEC. */
+enum { SLEEP_WAKER_SEC = 10 };
+void sleep_waker(struct tenant *tenant);
+bool sleep_has_waker(const struct tenant *tenant);
+
+/* The daemon before this one has suspended the tenant, perhaps because it was idle. */
+void sleep_take(struct tenant *tenant);
+
+/* Its user asks for what has happened to it by itself: from here on it stays suspended. */
+void sleep_keep(struct tenant *tenant);
+
+void sleep_look(struct daemon *daemon);

@@ -2,6 +2,7 @@
 #include "daemon/state/tenants.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
@@ -308,7 +309,7 @@ void tenant_free(struct tenant *tenant)
         if (!tenant)
                 return;
         control_block_unmap(tenant->control);
-        closep(&tenant->segment);
+        descriptors_drop(tenant->segment, daemon_sender(tenant->lease.owner));
         free(tenant->report);
         free(tenant->minute);
         free(tenant);

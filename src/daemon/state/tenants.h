@@ -14,7 +14,9 @@
 #include "preload/lease_descriptor.h"
 #include "lease/lease.h"
 #include "wire/control_block.h"
-#include "daemon/state/suspension.h"
+#include "daemon/state/ghost.h"
+#include "daemon/state/suspend/sleeper.h"
+#include "daemon/state/suspend/suspension.h"
 #include "base/loop.h"
 #include "wire/messages.h"
 
@@ -40,6 +42,7 @@ struct tenant_counted {
         nsec used;
         uint64_t refused;
         bytes held, peak;
+        nsec engines[RM_N_ENGINES];
 };
 
 /* What a tenant had of the latest minute, second by second: a ring. */
@@ -61,7 +64,7 @@ struct tenant_suspension {
         bool is_waiting;             /* for a new list of processes, before the helper starts */
         nsec since;                  /* clock_now when it began */
         bytes held;                  /* on all devices, then */
-        uid_t user;                  /* who asked */
+        char cause[64];              /* who asked, or why nobody had to */
         char text[240];              /* why the latest attempt failed; "": it did not */
 };
 
@@ -92,6 +95,9 @@ struct tenant {
         uint64_t set_asked, set_done; /* serials of "set" */
         char set_text[200];           /* the shim's answer to set_done; "": done */
         struct tenant_suspension suspension;
+        struct ghost ghost; /* of a pod's container */
+        struct sleeper sleeper;
+        nsec waker_until; /* somebody has said that it wakes it; clock_now */
         struct tenant_counted counted[LEASE_DEVICES_MAX];
         nsec counted_at;              /* clock_realtime; 0: never */
         struct tenant_minute *minute; /* owned; NULL: nothing yet */
@@ -165,3 +171,25 @@ bool tenant_has(const struct tenant *tenant, unsigned int device);
 
 /* What it holds, by its control block; 0 without one. */
 bytes tenant_held(const struct tenant *tenant, unsigned int device);
+
+/* As whose descriptors are dropped that a user sent (base/descriptors.h): from a program of the machine; from one that
+ * may be in a container, whose root is nobody special here. */
+static inline uint64_t daemon_sender(uid_t user)
+{
+        return 1 + (uint64_t)user;
+}
+
+static inline uint64_t daemon_sender_inside(uid_t user)
+{
+        return UINT64_C(1) << 40 | user;
+}
+
+static inline bool daemon_sender_is_inside(uint64_t sender)
+{
+        return sender >> 40;
+}
+
+static inline uid_t daemon_sender_user(uint64_t sender)
+{
+        return (uid_t)(daemon_sender_is_inside(sender) ? sender : sender - 1);
+}

@@ -20,6 +20,16 @@ static bool is_counted(const struct daemon *daemon, const struct tenant *tenant)
         return daemon->store && tenant->control && tenant->lease.id;
 }
 
+static struct tenant_counted counted_of(const struct store_usage *usage)
+{
+        struct tenant_counted counted = {
+                .used = usage->counted_used, .refused = usage->counted_refused, .held = usage->held, .peak = usage->peak
+        };
+
+        memcpy(counted.engines, usage->counted_engines, sizeof(counted.engines));
+        return counted;
+}
+
 void usage_start(struct daemon *daemon, struct tenant *tenant)
 {
         if (!is_counted(daemon, tenant))
@@ -31,8 +41,7 @@ void usage_start(struct daemon *daemon, struct tenant *tenant)
 
                 if (!tenant_has(tenant, i) || store_usage_counted(daemon->store, tenant->lease.id, i, &was, &at) < 0)
                         continue;
-                tenant->counted[i] =
-                        (struct tenant_counted){ was.counted_used, was.counted_refused, was.held, was.peak };
+                tenant->counted[i] = counted_of(&was);
                 if (at > tenant->counted_at)
                         tenant->counted_at = at;
         }
@@ -45,6 +54,17 @@ void usage_restart(struct daemon *daemon, struct tenant *tenant)
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 tenant->counted[i] =
                         (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
+}
+
+static void read_engines(const struct tenant *tenant, const struct tenant_counted *counted, struct store_usage *usage)
+{
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
+                const struct control_engine *on = control_block_engine(tenant->control, usage->device, engine);
+                nsec used = on ? on->used : 0;
+
+                usage->counted_engines[engine] = used > counted->engines[engine] ? used : counted->engines[engine];
+                usage->engines[engine] = usage->counted_engines[engine] - counted->engines[engine];
+        }
 }
 
 /* Never negative, even if a control block should start again from 0. */
@@ -69,13 +89,15 @@ static struct store_usage read_usage(const struct tenant *tenant, const struct d
                 usage.counted_refused = counted->refused;
         usage.gpu = usage.counted_used - counted->used;
         usage.refused = usage.counted_refused - counted->refused;
+        read_engines(tenant, counted, &usage);
         return usage;
 }
 
 static bool is_news(const struct store_usage *usage, const struct tenant_counted *counted)
 {
         return usage->gpu || usage->kib_ms || usage->refused || usage->peak != counted->peak ||
-               usage->held != counted->held;
+               usage->held != counted->held ||
+               memcmp(usage->counted_engines, counted->engines, sizeof(counted->engines)) != 0;
 }
 
 /* The figures count as stored only after the commit: until then they are in `after`. */
@@ -93,7 +115,7 @@ static int count_tenant(struct daemon *daemon, struct tenant *tenant, nsec now, 
                 if (!is_news(&usage, &tenant->counted[i]))
                         continue;
                 r = store_usage_add(daemon->store, &usage);
-                after[i] = (struct tenant_counted){ usage.counted_used, usage.counted_refused, usage.held, usage.peak };
+                after[i] = counted_of(&usage);
         }
         return r;
 }

@@ -47,6 +47,28 @@
                         "ON CONFLICT DO UPDATE SET gpu = gpu + excluded.gpu, kib_ms = kib_ms + excluded.kib_ms, "      \
                         "refused = refused + excluded.refused, peak = max(peak, excluded.peak)")                       \
         ROW(MINUTES_DROP, "DELETE FROM usage WHERE bucket < ?1 AND bucket % 3600 > 0")                                 \
+        ROW(ENGINE_ADD, "INSERT INTO engine_usage(bucket, tenant, device, engine, used) VALUES(?1, ?2, ?3, ?4, ?5) "   \
+                        "ON CONFLICT DO UPDATE SET used = used + ?5")                                                  \
+        ROW(ENGINE_COUNTED_SET, "INSERT INTO engine_counted(tenant, device, engine, used) VALUES(?1, ?2, ?3, ?4) "     \
+                                "ON CONFLICT DO UPDATE SET used = ?4")                                                 \
+        ROW(ENGINE_COUNTED_GET, "SELECT engine, used FROM engine_counted WHERE tenant = ?1 AND device = ?2")           \
+        ROW(ENGINE_LIST, "SELECT t.name, t.owner, e.device, c.uuid, e.engine, sum(e.used) FROM engine_usage e "        \
+                         "JOIN tenants t ON t.id = e.tenant "                                                          \
+                         "JOIN counted c ON c.tenant = e.tenant AND c.device = e.device WHERE e.bucket >= ?1 "         \
+                         "AND e.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "             \
+                         "GROUP BY t.name, t.owner, e.device, c.uuid, e.engine")                                       \
+        ROW(ENGINE_BY,                                                                                                 \
+            "SELECT CASE WHEN ?6 = '' THEN t.owner ELSE coalesce(json_extract(t.lease, ?6), '') END AS part, "         \
+            "0, e.device, c.uuid, e.engine, sum(e.used) FROM engine_usage e JOIN tenants t ON t.id = e.tenant "        \
+            "JOIN counted c ON c.tenant = e.tenant AND c.device = e.device WHERE e.bucket >= ?1 "                      \
+            "AND e.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "                          \
+            "GROUP BY part, e.device, c.uuid, e.engine")                                                               \
+        ROW(ENGINE_HOURS_MAKE, "INSERT INTO engine_usage(bucket, tenant, device, engine, used) "                       \
+                               "SELECT bucket / 3600 * 3600 AS hour, tenant, device, engine, sum(used) "               \
+                               "FROM engine_usage WHERE bucket < ?1 AND bucket % 3600 > 0 "                            \
+                               "GROUP BY bucket / 3600, tenant, device, engine "                                       \
+                               "ON CONFLICT DO UPDATE SET used = used + excluded.used")                                \
+        ROW(ENGINE_MINUTES_DROP, "DELETE FROM engine_usage WHERE bucket < ?1 AND bucket % 3600 > 0")                   \
         ROW(EVENT_PUT, "INSERT INTO events(id, time, level, name, tenant, owner, device, line, detail) "               \
                        "VALUES(?9, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                                   \
         ROW(EVENT_LAST, "SELECT max(seq) FROM sqlite_sequence WHERE name = 'events'")                                  \
@@ -84,6 +106,13 @@ int store_run(sqlite3_stmt *statement);
 
 /* The next row: true. At the end, or on a failure (*ret_r -EIO): false. */
 bool store_next(sqlite3_stmt *statement, int *ret_r);
+
+/* engines.c: what store_usage_add, _counted and _list do for the engines. bind: the parameters that both lists have. */
+int store_engines_add(struct store *store, const struct store_usage *usage);
+int store_engines_counted(struct store *store, struct store_usage *ret);
+json_t *store_engines_new(void); /* every engine with 0 */
+int store_engines_list(struct store *store, const char *by, void (*bind)(sqlite3_stmt *s, const void *context),
+                       const void *context, json_t *array, size_t first);
 
 int store_log_start(const char *path, struct store_log **ret); /* 0; -errno; -EIO */
 struct store_log *store_log_stop(struct store_log *log);       /* copies a last time; NULL is fine */

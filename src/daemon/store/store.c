@@ -23,6 +23,8 @@ static const char *const texts[STORE_N_STATEMENTS] = {
 #undef ROW
 };
 
+/* A file of an earlier sublet gets the tables that it lacks. What it has is not changed by a table more, and an earlier
+ * sublet does not see it: that is no new version. */
 static const char schema[] =
         "CREATE TABLE IF NOT EXISTS tenants(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, owner INTEGER, "
         "since INTEGER, ended INTEGER, keeper INTEGER, lease TEXT, report TEXT);"
@@ -31,6 +33,10 @@ static const char schema[] =
         "refused INTEGER, peak INTEGER, PRIMARY KEY(bucket, tenant, device)) WITHOUT ROWID;"
         "CREATE TABLE IF NOT EXISTS counted(tenant INTEGER, device INTEGER, uuid TEXT, used INTEGER, refused INTEGER, "
         "held INTEGER, peak INTEGER, at INTEGER, PRIMARY KEY(tenant, device)) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS engine_usage(bucket INTEGER, tenant INTEGER, device INTEGER, engine TEXT, "
+        "used INTEGER, PRIMARY KEY(bucket, tenant, device, engine)) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS engine_counted(tenant INTEGER, device INTEGER, engine TEXT, used INTEGER, "
+        "PRIMARY KEY(tenant, device, engine)) WITHOUT ROWID;"
         "CREATE TABLE IF NOT EXISTS events(id INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER, level TEXT, name TEXT, "
         "tenant TEXT, owner INTEGER, device INTEGER, line TEXT, detail TEXT);"
         "CREATE INDEX IF NOT EXISTS events_time ON events(time);"

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "rm/engines.h"
 #include "wire/messages.h"
 
 #include <sys/types.h>
@@ -73,6 +74,9 @@ struct store_usage {
         nsec counted_used; /* cumulative: up to where is counted (S1) */
         uint64_t counted_refused;
         bytes held, peak;
+
+        nsec engines[RM_N_ENGINES],
+                counted_engines[RM_N_ENGINES]; /* to add, and cumulative; [RM_ENGINE_NONE]: not used */
 };
 
 int store_usage_add(struct store *store, const struct store_usage *usage);

@@ -43,7 +43,9 @@ int store_usage_add(struct store *store, const struct store_usage *usage)
 {
         int r = add_usage(store, usage);
 
-        return r < 0 ? r : set_counted(store, usage);
+        if (r == 0)
+                r = set_counted(store, usage);
+        return r < 0 ? r : store_engines_add(store, usage);
 }
 
 int store_usage_counted(struct store *store, uint64_t tenant, unsigned int device, struct store_usage *ret,
@@ -63,7 +65,7 @@ int store_usage_counted(struct store *store, uint64_t tenant, unsigned int devic
                 ret->peak = (bytes)sqlite3_column_int64(s, 3);
                 *ret_at = sqlite3_column_int64(s, 4);
         }
-        return r;
+        return r < 0 ? r : store_engines_counted(store, ret);
 }
 
 /* The columns that every row has, from the device on. */
@@ -78,6 +80,7 @@ static void put_row(json_t *row, sqlite3_stmt *s, int at)
                 (double)sqlite3_column_int64(s, at + 7) / 1e9);
 
         (void)json_object_update(row, rest);
+        (void)json_object_set_new(row, "engine_seconds", store_engines_new());
         json_decref(rest);
 }
 
@@ -116,25 +119,39 @@ bool store_usage_by_is_good(const char *by)
         return path_of(by, path);
 }
 
-int store_usage_list(struct store *store, const struct store_usage_query *query, json_t *array)
-{
-        sqlite3_stmt *s = store_use(store, query->by ? STORE_USAGE_BY : STORE_USAGE_LIST);
-        int64_t until = query->until / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET;
+struct span_query {
+        const struct store_usage_query *query;
         char path[PATH_TEXT];
-        int r = 0;
+};
 
-        if (query->by && !path_of(query->by, path))
-                return -EINVAL;
+static void bind_query(sqlite3_stmt *s, const void *context)
+{
+        const struct span_query *span = context;
+        const struct store_usage_query *query = span->query;
+        int64_t until = query->until / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET;
+
         store_bind_number(s, 1, query->since / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET);
         store_bind_text(s, 2, query->tenant);
         store_bind_number(s, 3, query->owner);
         store_bind_number(s, 4, query->until ? until * NSEC_PER_SEC : INT64_MAX);
         store_bind_number(s, 5, query->until ? until : INT64_MAX);
         if (query->by)
-                store_bind_text(s, 6, path);
+                store_bind_text(s, 6, span->path);
+}
+
+int store_usage_list(struct store *store, const struct store_usage_query *query, json_t *array)
+{
+        sqlite3_stmt *s = store_use(store, query->by ? STORE_USAGE_BY : STORE_USAGE_LIST);
+        struct span_query span = { .query = query };
+        size_t first = json_array_size(array);
+        int r = 0;
+
+        if (query->by && !path_of(query->by, span.path))
+                return -EINVAL;
+        bind_query(s, &span);
         while (store_next(s, &r))
                 (void)json_array_append_new(array, row_json(s, query->by));
-        return r;
+        return r < 0 ? r : store_engines_list(store, query->by, bind_query, &span, array, first);
 }
 
 static int run_with(struct store *store, enum store_statement statement, int64_t value)
@@ -155,6 +172,8 @@ int store_tidy(struct store *store, nsec now)
                 return r;
         if ((r = run_with(store, STORE_HOURS_MAKE, before)) == 0 &&
             (r = run_with(store, STORE_MINUTES_DROP, before)) == 0 &&
+            (r = run_with(store, STORE_ENGINE_HOURS_MAKE, before)) == 0 &&
+            (r = run_with(store, STORE_ENGINE_MINUTES_DROP, before)) == 0 &&
             (r = run_with(store, STORE_EVENTS_DROP, STORE_EVENTS)) == 0)
                 return store_commit(store);
         store_rollback(store);

@@ -45,8 +45,10 @@ while_both() {
              }' "$1" "$2"
 }
 
+trace_of_one_second() { on "$sublet" trace --for 1s -o "$machine/trace.json"; }
+
 # pair SHARE SHARE: how many copies a and b make while both copy, in $a and $b; ps in $rows. On a busy machine one may
-# begin a second after the other, and has the engine to itself for the last one.
+# begin a second after the other, and has the engine to itself for the last one. What $during names is called meanwhile.
 pair() {
         local to_a to_b msec
         supervisors=()
@@ -59,6 +61,7 @@ pair() {
         exec {to_a}>&- {to_b}>&-
         wait_for eval 'grep -q "at=.*done=..." "$machine/a" && grep -q "at=" "$machine/b"'
         rows=$(on "$sublet" ps --json)
+        ${during:-true}
         wait "${supervisors[@]}"
         supervisors=()
         rm "$machine/a.go" "$machine/b.go"
@@ -81,4 +84,36 @@ pair() {
         jq -e '.[] | select(.tenant == "a") | .devices[0].engines.copy | .used_ns > 0 and .granted_permille >= 0' <<< "$rows"
         jq -e '.[] | select(.tenant == "a") | .devices[0].engines | has("jpeg") | not' <<< "$rows"
         [ "$a" -gt $((b / 2)) ] && [ "$b" -gt $((a / 2)) ]
+}
+
+@test "a trace has a track for each engine and tenant, with its work and the time it was held" {
+        local spans='.traceEvents as $all | [$all[] | select(.name == "thread_name") | { (.tid | tostring): .args.name }] | add as $names
+                     | [$all[] | select(.ph == "X" and (.cat | startswith("engine"))) | . + { track: $names[.tid | tostring] }]'
+        during='trace_of_one_second'
+        pair 50 50
+        during=
+        jq -e "$spans"' | map(.track) | unique == ["copy: a", "copy: b"]' "$machine/trace.json"
+        jq -e "$spans"' | map(.name) | unique == ["held", "work"]' "$machine/trace.json"
+        # Both want the engine all the time: half of it is work, and half is held, and never both.
+        jq -e "$spans"' | map(select(.track == "copy: a")) | (map(.dur) | add > 700000 and add < 1010000) and
+               (map(select(.name == "work") | .dur) | add > 200000 and add < 800000)' "$machine/trace.json"
+        jq -e "$spans"' | map(select(.track == "copy: b")) | sort_by(.ts) |
+               [range(1; length) as $i | select(.[$i - 1].ts + .[$i - 1].dur > .[$i].ts + 1)] | length == 0' "$machine/trace.json"
+}
+
+@test "what tenants had of each engine is billed, also after they ended and to the next daemon" {
+        pair 50 50
+        daemon_end KILL
+        daemon_start
+        run -0 --separate-stderr on "$sublet" usage --json
+        # Both copied, mostly at once: a second of the clock is one of the engine, whoever has it.
+        jq -e '[.[] | .engine_seconds.copy] | length == 2 and add > 1 and add < 20' <<< "$output"
+        jq -e 'all(.engine_seconds.jpeg == 0 and .engine_seconds["optical-flow"] == 0)' <<< "$output"
+        run -0 --separate-stderr on "$sublet" usage --json --by user
+        jq -e 'length == 1 and .[0].engine_seconds.copy > 1' <<< "$output"
+        run -0 --separate-stderr on "$sublet" usage --csv
+        [[ ${lines[0]} == *,from,to,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds ]]
+        [[ ${lines[1]} =~ ,[0-9]+\.[0-9]{3},0\.000,0\.000,0\.000,0\.000$ ]]
+        run -0 --separate-stderr on "$sublet" usage
+        [[ ${lines[0]} == *' ENGINE-SECONDS' && ${lines[1]} =~ \ copy\ [0-9.]+$ ]]
 }

@@ -30,6 +30,18 @@ teardown() {
         [ "$("$sublet" ps -q)" = chat ]
 }
 
+@test "what is no directory is refused with the next step, by a machine and by a plain user's daemon" {
+        touch "$BATS_TEST_TMPDIR/plain"
+        run -1 "$plain/src/sublet" sim --dir "$BATS_TEST_TMPDIR/plain" -- true
+        [ "$output" = "sublet sim: $BATS_TEST_TMPDIR/plain is no directory: choose another --dir" ]
+        [ "$(id -u)" = 0 ] || skip 'a plain user is made by root'
+        mkdir -m 755 "$BATS_TEST_TMPDIR/roots"
+        chmod 755 "$machine"
+        run -1 on setpriv --reuid 65534 --regid 65534 --clear-groups "$sublet" daemon --dir "$BATS_TEST_TMPDIR/roots/x"
+        echo "$output"
+        [[ $output == "sublet daemon: making "*"/roots/x: Permission denied: "*"name a directory of yours by --dir or"* ]]
+}
+
 @test "a directory whose machine has ended is taken again, and nothing of the old machine is left" {
         kill -KILL "$(cat "$machine/pid")"
         run -2 --separate-stderr "$plain/src/sublet" sim --join "$machine" -- true

@@ -38,7 +38,7 @@ refused_1() {
         done
         [ ! -e sublet-trace.json ]
         run "$sublet" ps --dir /nonexistent
-        refused_1 "no daemon answers at /nonexistent/sublet.sock"
+        refused_1 "no daemon answers at /nonexistent/sublet.sock: start it with 'sublet daemon --dir /nonexistent'"
 }
 
 @test "bad use is one line, and exits with 2" {
@@ -48,7 +48,7 @@ refused_1() {
                 "set a share=0" "set a share=12.55" "set a cap=-3" "set a mem=0" "set a mem=8X" "set a mem=1=" "set a mem=x=8G" \
                 "set a class=fast" "set a latency=0" "set a latency=1us" "set a latency=11s" "set a latency=soon" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage --by colour" "usage a b" \
                 "usage --since 2026-02-31" "events --since 1.2.3" "events a b" "trace --for 61s" "trace --for 10ms" \
-                "trace --for long" "trace x" "burn nope" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
+                "trace --for long" "trace x" "burn nope" "top -d 0" "top -d 1ms" "top -n 0" "top x" "oci profile --driver 1.2.3"; do
                 # shellcheck disable=SC2086
                 run "$sublet" $order
                 echo "$order"
@@ -224,7 +224,7 @@ refused_1() {
         wait_for eval '"$sublet" usage --json one | jq -e ".[0].gpu_seconds > 1.5 and .[0].gpu_seconds < 4"'
         "$sublet" usage --json one | jq -e '.[0].gib_hours > 0 and .[0].peak_bytes > 0 and .[0].peak_bytes <= 8 * 1073741824'
         run -0 "$sublet" usage --since 1h
-        lines_have '^TENANT +DEVICE +GPU-SECONDS +GIB-HOURS +PEAK +REFUSED +FROM +TO$'
+        lines_have '^TENANT +DEVICE +GPU-SECONDS +GIB-HOURS +PEAK +REFUSED( +ENGINE-SECONDS)? +FROM +TO( +ENGINE-SECONDS)?$'
         lines_have '^one +0 +[0-9]+\.[0-9]{3} '
         "$sublet" usage --since 2020-01-01 --json | jq -e 'any(.tenant == "one")'
         "$sublet" usage --json nobody | jq -e 'length == 0'
@@ -248,7 +248,7 @@ refused_1() {
         run -0 "$sublet" usage --by user
         lines_have "^$(id -un) +2 +0 "
         run -0 "$sublet" usage --by label:stage --csv --price 2.50
-        lines_have '^label:stage,tenants,device,uuid,.*,price$'
+        lines_have '^label:stage,tenants,device,uuid,.*,price,copy_seconds,.*'
         lines_have '^"test",1,0,GPU-'
         "$sublet" usage --until 1h --json | jq -e 'length == 0'
         run on "$sublet" run --mem 1G --label team=a --label team=b -- true
@@ -382,8 +382,8 @@ time.sleep(60)'
         run -0 "$sublet" usage --price 2.50
         lines_have ' PRICE '
         run -0 "$sublet" usage --csv --price 2.50
-        [ "${lines[0]}" = tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to,price ]
-        lines_have "^\"web-1\",$(id -u),0,GPU-[^,]*,[0-9.]+,[0-9.]+,[0-9]+,0,[0-9]+,[0-9]+,[0-9.]+\$"
+        [ "${lines[0]}" = tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to,price,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds ]
+        lines_have "^\"web-1\",$(id -u),0,GPU-[^,]*,[0-9.]+,[0-9.]+,[0-9]+,0,[0-9]+,[0-9]+,[0-9.]+(,[0-9.]+){5}\$"
         run -2 "$sublet" usage --price cheap
         [[ $output == *"--price cheap: a price of a GPU-hour"* ]]
 }
@@ -449,7 +449,7 @@ time.sleep(60)'
         wait_for grep -q '^from a pipe$' piped.log
         "$sublet" end piped
 
-        run -125 on "$sublet" run -d --mem 999G -- true # as without: what is refused is said here, and nothing is left
+        run -2 on "$sublet" run -d --mem 999G -- true # as without: what is refused is said here, and nothing is left
         [[ $output == "sublet: "*"is more than device 0 has"* && ${#lines[@]} -eq 1 ]]
         run -127 on "$sublet" run -d --mem 1G -- /nonexistent/program
         [ "$output" = "sublet: program: it has not started: see program.log" ]
@@ -466,6 +466,15 @@ time.sleep(60)'
         for name in GPU-nobody 00:99.0 7; do
                 run -2 on "$sublet" run --gpu "$name" --mem 1G -- true
                 [[ $output == "sublet: --gpu $name: "*"device"* && ${#lines[@]} -eq 1 ]]
+        done
+}
+
+@test "run --wait does not wait for more than the device has: that is bad use, with a daemon and without" {
+        daemon_start
+        for how in --wait --no-daemon; do
+                run -2 on timeout 20 "$sublet" run "$how" --mem 999G -- touch "$machine/started"
+                [[ ${#lines[@]} -eq 1 && $output == "sublet: "*"999G is more than device 0 has ("* ]]
+                [ ! -e "$machine/started" ]
         done
 }
 
@@ -505,6 +514,26 @@ time.sleep(60)'
         lines_have "^one +$(id -un) +$(of one pid) +0 "
         # The daemon remembers the minute before top began.
         wait_for eval '[ "$("$sublet" top --json -n 1 | jq ".tenants[0].devices[0].minute_permille | length")" -gt 2 ]'
+}
+
+@test "ps and usage leave out whole columns in a narrow terminal, and none in a pipe" {
+        daemon_start
+        lodger one --mem 8G -- "$load_program" -t 30 deep
+        for verb in ps usage; do
+                wait_for eval '"$sublet" $verb | grep -q "^one "'
+                for columns in 60 80; do
+                        run -0 env -u COLUMNS script -qefc "stty cols $columns; exec $sublet $verb" /dev/null
+                        lines_have '^TENANT '
+                        lines_have '^one '
+                        [ "$(tr -d '\r' <<< "$output" | awk '{ print length }' | sort -n | tail -1)" -le $columns ]
+                done
+        done
+        run -0 env COLUMNS=60 "$sublet" ps
+        lines_have '^TENANT .* PROCESSES  COMMAND$'
+        run -0 env COLUMNS=300 script -qefc "stty cols 60; exec $sublet ps" /dev/null
+        [[ $output == *" PROCESSES  COMMAND"* ]]
+        run -0 env COLUMNS=60 "$sublet" usage
+        lines_have '^TENANT .*  FROM  *TO'
 }
 
 # at_terminal ROWS COLUMNS TERM KEYS: top with these keys half a second apart; what it drew is in $output

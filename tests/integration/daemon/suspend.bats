@@ -25,7 +25,7 @@ happened() { "$sublet" events | grep -E "$1" | grep -q "${2:-}"; }
 goes_on() { # NAME: it makes more rounds, and nothing differs
         local name=$1 before
         before=$(rounds "$name")
-        patience=10 wait_for eval '[ "$(rounds "$name")" -gt $((before + 1)) ]' || { tail -3 "$machine/$name"; return 1; }
+        patience=40 wait_for eval '[ "$(rounds "$name")" -gt $((before + 1)) ]' || { tail -3 "$machine/$name"; return 1; }
         run ! grep -qvE '^(ready|round [0-9]+)$' "$machine/$name"
 }
 holder() { # NAME MIB [OPTION...]: a tenant that holds so much
@@ -174,6 +174,166 @@ holder() { # NAME MIB [OPTION...]: a tenant that holds so much
         wait_for eval '[[ "$(of one state)" == running || "$(of one state)" == suspended ]]'
         "$sublet" resume one
         goes_on one
+}
+
+# pair NAME MIB [OPTION...]: NAME.a holds so much from the start, NAME.b takes 64 MiB once there is a file NAME.go
+pair() {
+        # shellcheck disable=SC2016 # for the inner shell
+        lodger "$1" "${@:3}" -- sh -c \
+                '"$0" "$2" > "$1.a" & until [ -e "$1.go" ]; do sleep 0.05; done; "$0" 64 > "$1.b" & wait' "$kept" "$machine/$1" "$2"
+        wait_for grep -q '^round' "$machine/$1.a"
+}
+
+@test "a program that begins in a suspended tenant waits for its memory, and wakes it" {
+        daemon_start
+        pair two 256 --mem 3G
+        "$sublet" suspend two
+        touch "$machine/two.go"
+        wait_for eval '[ "$(of two state)" = running ]'
+        goes_on two.a
+        goes_on two.b
+        happened RESUMED 'in .* for a driver call of process [0-9]'
+        [ "$("$sublet" events | grep -c 'RESUMED')" = 1 ]
+}
+
+@test "a program that only asks does not wake a suspended tenant" {
+        daemon_start
+        # shellcheck disable=SC2016
+        lodger one --mem 2G -- sh -c \
+                '"$0" 64 > "$1.a" & until [ -e "$1.go" ]; do sleep 0.05; done; "$2" > "$1.smi"; echo "$?" > "$1.rc"; wait' \
+                "$kept" "$machine/one" "$plain/src/sim/nvml/nvidia-smi"
+        wait_for grep -q '^round' "$machine/one.a"
+        "$sublet" suspend one
+        touch "$machine/one.go"
+        wait_for [ -s "$machine/one.rc" ]
+        [ "$(cat "$machine/one.rc")" = 0 ] || { cat "$machine/one.smi"; return 1; }
+        sleep 0.3
+        [ "$(of one state)" = suspended ]
+}
+
+@test "a call that waits for a tenant without room waits on, others go on, and it is woken when there is room" {
+        daemon_start --overcommit
+        pair two 1536 --mem 3G
+        "$sublet" suspend two
+        holder other 1536 --mem 3G
+        touch "$machine/two.go"
+        wait_for happened RESUME_FAILED OUT_OF_MEMORY
+        [ "$(of two state)" = suspended ]
+        goes_on other
+        [ ! -s "$machine/two.b" ]
+        "$sublet" end other
+        patience=20 wait_for eval '[ "$(of two state)" = running ]'
+        goes_on two.a
+        goes_on two.b
+}
+
+@test "a call that waits outlives the daemon, and the next one wakes its tenant" {
+        daemon_start
+        pair two 256 --mem 3G
+        "$sublet" suspend two
+        daemon_end KILL
+        touch "$machine/two.go"
+        sleep 1
+        [ ! -s "$machine/two.b" ]
+        daemon_start
+        wait_for eval '[ "$(of two state)" = running ]'
+        goes_on two.a
+        goes_on two.b
+}
+
+@test "a number that is another process's by now is neither suspended nor resumed" {
+        local process began before
+        daemon_start
+        holder one 256 --mem 2G
+        process=$(with_children "$supervisor" | while read -r p; do [ "$(< "/proc/$p/comm")" != gpu-kept ] || echo "$p"; done)
+        began=$(awk '{ print $22 }' "/proc/$process/stat")
+        on "$sublet" checkpoint suspend "$process:$((began + 1))"
+        goes_on one
+        on "$sublet" checkpoint suspend "$process:$began"
+        before=$(rounds one)
+        on "$sublet" checkpoint resume "$process:$((began + 1))"
+        sleep 0.3
+        [ "$(rounds one)" = "$before" ]
+        on "$sublet" checkpoint resume "$process:$began"
+        goes_on one
+        run -2 "$sublet" checkpoint suspend "$process"
+        before=$(held_mib one)
+        "$sublet" suspend one # the daemon knows when its processes began
+        [ "$(held_mib one)" -le $((before - 256)) ]
+        "$sublet" resume one
+        goes_on one
+}
+
+# fed NAME [OPTION...]: a tenant that holds 256 MiB and makes a round for each line that it gets (feed NAME)
+fed() {
+        mkfifo "$machine/$1.lines"
+        # shellcheck disable=SC2016
+        lodger "$1" --mem 2G "${@:2}" -- sh -c 'exec "$0" 256 FED < "$1"' "$kept" "$machine/$1.lines"
+        exec {line}> "$machine/$1.lines"
+        echo >&"$line"
+        wait_for grep -q '^round 1$' "$machine/$1"
+}
+feed() { echo >&"$line"; }
+vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\",\"nobody\"]}" http://x/v1/wakers; }
+
+@test "who is idle is suspended if somebody has said that it wakes it, and only then" {
+        daemon_start
+        fed one --sleep-after 1s
+        sleep 2.5
+        [ "$(of one state) $(of one has_waker)" = "running false" ]
+        "$sublet" inspect one | grep -q 'after 1 s idle; not now: nobody has said'
+        [ "$(vow one | jq -c '[.tenants, .seconds]')" = '[1,10]' ]
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        happened SUSPENDED 'idle for'
+        feed # it cannot know
+        sleep 0.5
+        [ "$(rounds one)" = 1 ]
+        "$sublet" resume one
+        wait_for grep -q '^round 2$' "$machine/one"
+
+        run -0 "$sublet" set one sleep-after=none
+        [ "$output" = "one: sleep-after 1 s -> none" ]
+        vow one
+        sleep 4
+        [ "$(of one state)" = running ]
+        exec {line}>&-
+}
+
+@test "who was put to sleep is woken when nobody is left who would, also by the next daemon" {
+        local other
+        daemon_start
+        fed two --sleep-after 1s
+        other=$line
+        fed one --sleep-after 1s
+        vow two
+        vow one
+        wait_for eval '[ "$(of two state)" = suspended ]'
+        "$sublet" suspend two # its user wants it so, too: it stays
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        daemon_end KILL
+        daemon_start
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        patience=20 wait_for eval '[ "$(of one state)" = running ]'
+        happened RESUMED 'nobody is there any more'
+        sleep 0.5
+        [ "$(of two state)" = suspended ]
+        feed
+        wait_for grep -q '^round 2$' "$machine/one"
+        exec {line}>&- {other}>&-
+}
+
+@test "what cannot sleep by itself is refused a time for it" {
+        daemon_start
+        run ! lodger one --sleep-after 30s --job j --mem 1G -- true
+        [[ $output == *"no sleep-after with --job"* ]]
+        run "$sublet" run --sleep-after 10ms true
+        one_line_and_2 'from 1s to 7d'
+        run "$sublet" run --no-daemon --sleep-after 30s true
+        [[ $output == *"need the daemon"* ]]
+        run curl -s --unix-socket "$SUBLET_DIR/sublet.sock" -d '{"tenants":"one"}' http://x/v1/wakers
+        [[ $output == *"the body must be"* ]]
+        run curl -s --unix-socket "$SUBLET_DIR/sublet.sock" -d "$(jq -nc '{tenants: [range(1025) | "x"]}')" http://x/v1/wakers
+        [[ $output == *"more than 1024 tenants"* ]]
 }
 
 @test "bad use, an unknown tenant, and a body that asks for two things" {

@@ -80,6 +80,25 @@ static void a_column_of_which_nothing_is_said_is_left_out(void **state)
         assert_string_equal(text, "A  PART  C\n1     -  x\n2   25%  -\n3     -  -\n");
 }
 
+static void whole_columns_go_where_there_is_no_room(void **state)
+{
+        static const char *const least[] = { "SMALL", "NOWHERE", "WIDE", NULL };
+        struct table table;
+        char text[256];
+
+        (void)state;
+        for (int width = 1; width <= 30; width++) {
+                table_init(&table, "NAME", "N>", "NONE?", "SMALL>", "WIDE", NULL);
+                table_row(&table, "x", "12", "-", "7", "a-wide-one", NULL);
+                table_fit(&table, width, least);
+                print(&table, text, sizeof(text));
+                assert_string_equal(text, width >= 27 ? "NAME   N  SMALL  WIDE\nx     12      7  a-wide-one\n" :
+                                          width >= 20 ? "NAME   N  WIDE\nx     12  a-wide-one\n" :
+                                          width >= 15 ? "NAME   N  SMALL\nx     12      7\n" :
+                                                        "NAME   N\nx     12\n");
+        }
+}
+
 static void there_may_be_many_rows(void **state)
 {
         struct table table;
@@ -100,6 +119,7 @@ int main(void)
                 cmocka_unit_test(width_is_what_is_seen_not_bytes),
                 cmocka_unit_test(lines_do_not_end_in_blanks),
                 cmocka_unit_test(a_column_of_which_nothing_is_said_is_left_out),
+                cmocka_unit_test(whole_columns_go_where_there_is_no_room),
                 cmocka_unit_test(there_may_be_many_rows),
         };
 

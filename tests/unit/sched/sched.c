@@ -24,6 +24,8 @@ static struct turns the_turns;
 static struct {
         struct turns_order orders[IDS];
         struct turns_tenant seen[IDS];
+        enum turns_work works[IDS]; /* of the latest view, in its order */
+        _Atomic bool is_contradicted;
         _Atomic nsec every;
         _Atomic uint64_t n;
 } script;
@@ -48,10 +50,17 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         for (size_t i = 0; i < view->n_tenants; i++) {
                 ret_orders[i] = script.orders[view->tenants[i].id];
                 script.seen[view->tenants[i].id] = view->tenants[i];
+                script.works[i] = view->tenants[i].work;
         }
         script.n++;
         pthread_mutex_unlock(&script_lock);
         return view->now + script.every;
+}
+
+enum turns_work turns_work(const struct turns *turns, size_t i)
+{
+        (void)turns;
+        return script.is_contradicted ? TURNS_WORK_NONE : script.works[i];
 }
 
 /* Without gangs only turns_next is called. */
@@ -463,6 +472,12 @@ static void signs_of_work_reach_the_policy(void **state)
         assert_int_equal(seen(1).work, TURNS_WORK_PENDING);
         assert_int_equal(seen(1).launched_at, a.control->devices[0].launched_at);
         assert_true(row_of(sched, 1).is_waiting);
+        script.is_contradicted = true;
+        order(sched, 1, true);
+        order(sched, 1, true);
+        assert_false(row_of(sched, 1).is_waiting);
+        assert_int_equal(seen(1).work, TURNS_WORK_PENDING); /* what the rings say now, each time */
+        script.is_contradicted = false;
         assert_int_equal(sched_change(sched, 1, 300, 400, TURNS_LATENCY, 0), 0);
         order(sched, 1, true);
         assert_true(seen(1).share == 300 && seen(1).cap == 400 && seen(1).class == TURNS_LATENCY);

@@ -167,6 +167,31 @@ static void the_latest_stretch_without_a_sign_is_told(void **state)
         control_block_unmap(control);
 }
 
+static void who_must_wait_while_a_tenant_is_suspended(void **state)
+{
+        _cleanup_(closep) int fd = -1;
+        struct control_block *control = new_control_block(&fd);
+        struct control_suspension *suspension = control_block_suspension(control);
+
+        (void)state;
+        suspension->n = 1;
+        suspension->processes[0] = 7;
+        assert_false(control_block_is_away(control, 7) || control_block_is_away(control, 8));
+        suspension->state = 1; /* on the way out: what was not suspended stays where it is */
+        assert_false(control_block_is_away(control, 7) || control_block_is_away(control, 8));
+        suspension->state = CONTROL_SUSPENDED;
+        assert_true(control_block_is_away(control, 7) && control_block_is_away(control, 8));
+        suspension->state = CONTROL_RESUMING;
+        assert_true(!control_block_is_away(control, 7) && control_block_is_away(control, 8));
+        suspension->state = CONTROL_REVERTING;
+        assert_true(!control_block_is_away(control, 7) && control_block_is_away(control, 8));
+        assert_non_null(control_block_waiting(control));
+        control->version = 4;
+        assert_null(control_block_waiting(control));
+        control->version = CONTROL_BLOCK_VERSION;
+        control_block_unmap(control);
+}
+
 static void the_same_channel_has_one_row(void **state)
 {
         _cleanup_(closep) int fd = -1;
@@ -297,6 +322,7 @@ int main(void)
                 cmocka_unit_test(control_blocks_of_earlier_versions_are_mapped),
                 cmocka_unit_test(rows_come_and_go),
                 cmocka_unit_test(the_latest_stretch_without_a_sign_is_told),
+                cmocka_unit_test(who_must_wait_while_a_tenant_is_suspended),
                 cmocka_unit_test(the_same_channel_has_one_row),
                 cmocka_unit_test(a_full_control_block_says_so),
                 cmocka_unit_test(a_reader_in_another_process_never_sees_a_torn_row),

@@ -131,6 +131,7 @@ static struct message_request some_request(void)
                                          .cap = 500,
                                          .class = TURNS_LATENCY,
                                          .goal = 10 * NSEC_PER_MSEC,
+                                         .sleep_after = 30 * NSEC_PER_SEC,
                                          .ipc_host = true,
                                          .audit_ms = 250 };
 }
@@ -160,6 +161,8 @@ static void descriptors_of_an_empty_packet_are_closed(void **state)
         memcpy(CMSG_DATA(header), &pair.a, sizeof(int));
         assert_int_equal(sendmsg(pair.a, &packet, 0), 0);
         assert_int_equal(message_receive(pair.b, &message), MESSAGE_E_CLOSED);
+        for (nsec until = clock_now() + 10 * NSEC_PER_SEC; next_fd() != before && clock_now() < until; usleep(100))
+                ; /* a thread closes it */
         assert_int_equal(next_fd(), before);
 }
 
@@ -201,6 +204,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.cap, 500);
         assert_int_equal(is.class, TURNS_LATENCY);
         assert_int_equal(is.goal, 10 * NSEC_PER_MSEC);
+        assert_int_equal(is.sleep_after, 30 * NSEC_PER_SEC);
         assert_int_equal(is.audit_ms, 250);
         assert_int_equal(is.enforcement, ENFORCEMENT_PRELOAD);
         assert_string_equal(is.attach, "required");
@@ -241,6 +245,8 @@ static void a_field_out_of_range_is_named(void **state)
                 { "class", json_string("royal") },
                 { "latency_us", json_integer(-1) },
                 { "latency_us", json_integer(10000001) },
+                { "sleep_after_us", json_integer(999999) },
+                { "sleep_after_us", json_integer(-1) },
                 { "plane", json_string("astral") },
                 { "labels", json_string("team") },
                 { "labels", json_string("team=a,team=b") },

@@ -8,6 +8,7 @@
 #include "daemon/state/events.h"
 #include "daemon/state/usage.h"
 
+#include <sqlite3.h>
 #include <stdio.h>
 
 static char path[64];
@@ -101,6 +102,65 @@ static void a_daemon_that_comes_after_counts_on_from_the_control_block(void **st
         assert_float_equal(sum_of(daemon, "refused", NULL, -1), 2, 1e-9);
 }
 
+/* Of the first row. */
+static double engine_of(struct daemon *daemon, const char *by, const char *engine)
+{
+        json_t *array = json_array();
+        double seconds;
+
+        assert_int_equal(store_usage_list(daemon->store, &(struct store_usage_query){ .by = by, .owner = -1 }, array),
+                         0);
+        seconds =
+                json_number_value(json_object_get(json_object_get(json_array_get(array, 0), "engine_seconds"), engine));
+        json_decref(array);
+        return seconds;
+}
+
+static void each_engine_is_counted_by_itself_and_by_the_next_daemon_from_there(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
+        struct control_engine *copy, *jpeg;
+
+        copy = control_block_engine(tenant->control, 0, RM_ENGINE_COPY);
+        jpeg = control_block_engine(tenant->control, 0, RM_ENGINE_JPEG);
+        copy->used = 2 * NSEC_PER_SEC;
+        usage_count(daemon);
+        usage_count(daemon);
+        copy->used = 3 * NSEC_PER_SEC; /* alone, it is news */
+        jpeg->used = NSEC_PER_SEC;
+        start_anew(daemon);
+        memset(tenant->counted, 0, sizeof(tenant->counted));
+        usage_start(daemon, tenant);
+        usage_count(daemon);
+        tenant_put(daemon, "b", 1);
+        assert_float_equal(engine_of(daemon, NULL, "copy"), 3, 1e-9);
+        assert_float_equal(engine_of(daemon, "user", "copy"), 3, 1e-9);
+        assert_float_equal(engine_of(daemon, "label:none", "jpeg"), 1, 1e-9);
+        assert_float_equal(engine_of(daemon, NULL, "decoder"), 0, 1e-9);
+}
+
+static void a_file_without_tables_for_engines_is_taken_as_it_is(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
+        sqlite3 *db;
+
+        tenant->control->devices[0].used = NSEC_PER_SEC;
+        usage_count(daemon);
+        daemon->store = store_close(daemon->store);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "DROP TABLE engine_usage; DROP TABLE engine_counted", NULL, NULL, NULL),
+                         SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        start_anew(daemon);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 1, 1e-9);
+        assert_float_equal(engine_of(daemon, NULL, "copy"), 0, 1e-9);
+        control_block_engine(tenant->control, 0, RM_ENGINE_COPY)->used = NSEC_PER_SEC;
+        usage_count(daemon);
+        assert_float_equal(engine_of(daemon, NULL, "copy"), 1, 1e-9);
+}
+
 static void memory_counts_over_time(void **state)
 {
         struct daemon *daemon = *state;
@@ -155,6 +215,7 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
                         .tenant = tenant->lease.id, .uuid = "GPU-a", .gpu = NSEC_PER_SEC, .kib_ms = 10, .peak = (bytes)i
                 };
 
+                usage.engines[RM_ENGINE_DECODER] = NSEC_PER_SEC;
                 usage.at = now - 3 * day + 1800 * NSEC_PER_SEC + i * 60 * NSEC_PER_SEC;
                 assert_int_equal(store_usage_add(daemon->store, &usage), 0);
         }
@@ -162,6 +223,7 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
         assert_int_equal(store_tidy(daemon->store, now), 0);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 180, 1e-6);
         assert_float_equal(sum_of(daemon, "peak_bytes", NULL, -1), 179, 1e-6);
+        assert_float_equal(engine_of(daemon, NULL, "decoder"), 180, 1e-6);
         /* The second of the hours alone: a minute's bucket would be found by this, an hour's is not. */
         assert_int_equal(store_usage_list(daemon->store,
                                           &(struct store_usage_query){ .since = now - 3 * day + 3660 * NSEC_PER_SEC,
@@ -169,6 +231,9 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
                                           array),
                          0);
         assert_float_equal(json_number_value(json_object_get(json_array_get(array, 0), "gpu_seconds")), 90, 1e-6);
+        assert_float_equal(json_number_value(json_object_get(
+                                   json_object_get(json_array_get(array, 0), "engine_seconds"), "decoder")),
+                           90, 1e-6);
         json_decref(array);
 }
 
@@ -347,6 +412,8 @@ int main(void)
                 TEST(spans_that_touch_count_every_second_once),
                 TEST(gpu_time_is_counted_once_however_often_somebody_looks),
                 TEST(a_daemon_that_comes_after_counts_on_from_the_control_block),
+                TEST(each_engine_is_counted_by_itself_and_by_the_next_daemon_from_there),
+                TEST(a_file_without_tables_for_engines_is_taken_as_it_is),
                 TEST(memory_counts_over_time),
                 TEST(a_write_that_fails_is_made_up_for),
                 TEST(usage_is_told_apart_by_tenant_and_owner),

@@ -2,7 +2,7 @@
 /* A suspended tenant as a state machine. */
 #include "unit.h"
 
-#include "daemon/state/suspension.h"
+#include "daemon/state/suspend/suspension.h"
 #include "gate/gate.h"
 
 static struct suspension_move next(enum suspension_state state, enum suspension_input input)

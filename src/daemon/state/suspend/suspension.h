@@ -13,6 +13,9 @@
  */
 #pragma once
 
+#include "wire/control_block.h"
+
+#include <assert.h>
 #include <stdbool.h>
 
 enum suspension_state { /* the numbers are in the control block, for a daemon of another release */
@@ -24,6 +27,11 @@ enum suspension_state { /* the numbers are in the control block, for a daemon of
                         SUSPENSION_LOST = 5,
                         SUSPENSION_N_STATES,
 };
+
+static_assert((int)SUSPENSION_SUSPENDED == (int)CONTROL_SUSPENDED &&
+                      (int)SUSPENSION_RESUMING == (int)CONTROL_RESUMING &&
+                      (int)SUSPENSION_REVERTING == (int)CONTROL_REVERTING,
+              "shims read them");
 
 enum suspension_input {
         SUSPENSION_ASK_SUSPEND,

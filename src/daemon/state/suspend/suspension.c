@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/state/suspension.h"
+#include "daemon/state/suspend/suspension.h"
 
 #include "base/cleanup.h"
 #include "gate/gate.h"

@@ -9,6 +9,7 @@
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/process.h"
 #include "gate/gate.h"
@@ -41,7 +42,7 @@ static bytes held(const struct tenant *tenant)
 /* ---- the helper ------------------------------------------------------------------------------------- */
 
 enum {
-        NUMBER = 12,
+        NAME = 40,
         FIXED_WORDS = 3,
 };
 
@@ -51,15 +52,18 @@ static int helper_start(struct tenant *tenant, bool suspends)
         const struct control_suspension *saved = control_block_suspension(tenant->control);
         struct tenant_suspension *suspension = &tenant->suspension;
         char *argv[FIXED_WORDS + CONTROL_BLOCK_PROCESSES + 1] = { program, verb, suspends ? out : back };
-        char numbers[CONTROL_BLOCK_PROCESSES][NUMBER];
+        const struct control_began *began = control_block_began(tenant->control);
+        char names[CONTROL_BLOCK_PROCESSES][NAME];
         int ends[2], r;
 
         for (size_t i = 0; i < saved->n && i < CONTROL_BLOCK_PROCESSES; i++) {
-                (void)snprintf(numbers[i], NUMBER, "%d", (int)saved->processes[i]);
-                argv[FIXED_WORDS + i] = numbers[i];
+                (void)snprintf(names[i], NAME, "%d:%llu", (int)saved->processes[i],
+                               began ? (unsigned long long)began->suspended[i] : 0);
+                argv[FIXED_WORDS + i] = names[i];
         }
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return -errno;
+        descriptors_settle();
         r = process_spawn_self(argv, ends[1], STDERR_FILENO, &suspension->helper);
         closep(&ends[1]);
         if (r < 0) {
@@ -101,6 +105,7 @@ static bool note_processes(struct tenant *tenant)
 {
         struct control_suspension *saved = control_block_suspension(tenant->control);
         const struct control_process *process = tenant->control->processes;
+        struct control_began *began = control_block_began(tenant->control);
         uint32_t n = 0;
 
         for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES && process[i].id; i++) {
@@ -108,8 +113,11 @@ static bool note_processes(struct tenant *tenant)
 
                 while (k < n && saved->processes[k] != process[i].id)
                         k++;
-                if (k == n && process[i].held)
-                        saved->processes[n++] = process[i].id;
+                if (k < n || !process[i].held)
+                        continue;
+                if (began)
+                        began->suspended[n] = began->listed[i];
+                saved->processes[n++] = process[i].id;
         }
         saved->n = n;
         return n;
@@ -124,8 +132,8 @@ static void emit(struct daemon *daemon, const struct tenant *tenant, int event)
         char size[BYTES_TEXT];
 
         if (event == EVENT_SUSPENDED || event == EVENT_RESUMED)
-                event_emit(daemon, event, tenant, -1, "%s in %.1f s, by user %u", bytes_format(moved, size),
-                           (double)(clock_now() - suspension->since) / NSEC_PER_SEC, suspension->user);
+                event_emit(daemon, event, tenant, -1, "%s in %.1f s, %s", bytes_format(moved, size),
+                           (double)(clock_now() - suspension->since) / NSEC_PER_SEC, suspension->cause);
         else if (event >= 0)
                 event_emit(daemon, event, tenant, -1, "%s", suspension->text);
 }
@@ -150,9 +158,12 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "no process of it holds memory of a device");
         else if ((r = helper_start(tenant, suspends)) == 0)
                 return;
-        else
+        else if (suspension->state == SUSPENSION_REVERTING) {
+                suspension->is_waiting = true; /* nothing is lost yet: with the next tick */
+                return;
+        } else
                 (void)snprintf(suspension->text, sizeof(suspension->text), "starting a helper: %s", strerror(-r));
-        step(daemon, tenant, tenant->suspension.state == SUSPENSION_REVERTING ? SUSPENSION_DIED : SUSPENSION_AS_BEFORE);
+        step(daemon, tenant, SUSPENSION_AS_BEFORE);
 }
 
 static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input)
@@ -164,6 +175,14 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
                 saved->n = 0; /* until it is known which */
         tenant->suspension.state = move.to;
         saved->state = move.to;
+        if (move.to == SUSPENSION_RUNNING && control_block_waiting(tenant->control))
+                control_block_waiting(tenant->control)->is_idle = 0;
+        if (move.event == EVENT_RESUME_FAILED)
+                sleeper_refused(&tenant->sleeper, clock_now());
+        else if (move.event == EVENT_SUSPEND_FAILED)
+                sleeper_failed(&tenant->sleeper, clock_now());
+        else if (move.event == EVENT_RESUMED)
+                sleeper_is_up(&tenant->sleeper, clock_now());
         emit(daemon, tenant, move.event);
         if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
                 tenant->suspension.since = clock_now();
@@ -223,6 +242,7 @@ void suspend_leave(struct tenant *tenant)
 {
         tenant->suspension.is_waiting = false;
         tenant->suspension.state = SUSPENSION_RUNNING; /* of a lease that outlives its programs */
+        sleeper_is_kept(&tenant->sleeper);
         if (!tenant->suspension.helper)
                 return;
         (void)kill(tenant->suspension.helper, SIGKILL);
@@ -242,12 +262,13 @@ void suspend_take(struct daemon *daemon, struct tenant *tenant)
         tenant->suspension.state = state;
         if (state == SUSPENSION_RUNNING)
                 return;
+        sleep_take(tenant);
         (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text),
                        "the daemon ended while it was on its way");
         step(daemon, tenant, SUSPENSION_TAKEN);
 }
 
-static int check(const struct tenant *tenant, struct err *err)
+int suspend_check(const struct tenant *tenant, struct err *err)
 {
         const char *name = tenant->lease.tenant;
 
@@ -266,21 +287,31 @@ static int check(const struct tenant *tenant, struct err *err)
         return 0;
 }
 
+void suspend_move(struct daemon *daemon, struct tenant *tenant, bool suspends, const char *cause)
+{
+        tenant->suspension.text[0] = '\0';
+        (void)snprintf(tenant->suspension.cause, sizeof(tenant->suspension.cause), "%s", cause);
+        step(daemon, tenant, suspends ? SUSPENSION_ASK_SUSPEND : SUSPENSION_ASK_RESUME);
+}
+
 int suspend_ask(struct daemon *daemon, struct tenant *tenant, bool suspends, uid_t user, struct err *err)
 {
         enum suspension_input input = suspends ? SUSPENSION_ASK_SUSPEND : SUSPENSION_ASK_RESUME;
         struct suspension_move move = suspension_next(tenant->suspension.state, input);
+        char cause[24];
         int r;
 
         if (move.act == SUSPENSION_REFUSE)
                 return err_say(err, -EBUSY, "'%s' is %s: ask again when it is not", tenant->lease.tenant,
                                tenant_state_name(tenant));
-        if (move.act == SUSPENSION_DO_NOTHING)
+        if (move.act == SUSPENSION_DO_NOTHING) {
+                if (suspends)
+                        sleep_keep(tenant);
                 return 0;
-        if ((r = check(tenant, err)) < 0)
+        }
+        if ((r = suspend_check(tenant, err)) < 0)
                 return r;
-        tenant->suspension.text[0] = '\0';
-        tenant->suspension.user = user;
-        step(daemon, tenant, input);
+        (void)snprintf(cause, sizeof(cause), "by user %u", user);
+        suspend_move(daemon, tenant, suspends, cause);
         return 0;
 }
