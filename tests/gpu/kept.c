@@ -4,11 +4,11 @@
  * integration test suspend: what a tenant holds is moved meanwhile. Needs no header and no library of CUDA's to build.
  *
  *      gcc -O2 tests/gpu/kept.c -o kept -ldl
- *      kept MIB [SHARED]
+ *      kept MIB [SHARED|FED]
  *
  * Fills MIB in pieces of 64 MiB and one of 4 KiB, prints "ready"; then, until it is killed, reads all of it, writes
  * a sum of the small piece, allocates and frees a little, and prints "round N". Exits with 1 if a byte differs or a
- * call fails. SHARED: exports a piece to other processes first.
+ * call fails. SHARED: exports a piece to other processes first. FED: a round for each line of its input.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -96,6 +96,7 @@ int main(int argc, char **argv)
         address *pieces = calloc(n + 1, sizeof(*pieces)), small, more;
         uint64_t *words = malloc(PIECE), *wanted = malloc(PIECE), sum = 1, read_sum;
         unsigned char handle[64];
+        char line[80];
         struct cuda cuda;
         void *context;
 
@@ -108,10 +109,12 @@ int main(int argc, char **argv)
         fill(&cuda, pieces, n, words);
         must(cuda.alloc(&small, SMALL), "cuMemAlloc");
         must(cuda.out(small, &sum, sizeof(sum)), "cuMemcpyHtoD");
-        if (argc > 2)
+        if (argc > 2 && !strcmp(argv[2], "SHARED"))
                 must(cuda.share(handle, pieces[0]), "cuIpcGetMemHandle");
         printf("ready\n");
         for (unsigned long round = 1;; round++) {
+                if (argc > 2 && !strcmp(argv[2], "FED") && !fgets(line, sizeof(line), stdin))
+                        return 0;
                 compare(&cuda, pieces, n, words, wanted);
                 must(cuda.back(&read_sum, small, sizeof(read_sum)), "cuMemcpyDtoH");
                 must(read_sum != sum, "the small piece differs");

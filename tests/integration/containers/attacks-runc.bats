@@ -12,54 +12,7 @@ load ../machine
 load ../daemon
 load ../container
 load ../attacks
-
-ROOT='.'
-USER_OF_IMAGE='.process.user = {uid: 1000, gid: 1000}'
-
-setup() {
-        needs runc
-        rootfs_make
-        cp -L /lib/x86_64-linux-gnu/libgcc_s.so.1 "$rootfs/lib/x86_64-linux-gnu/" # a thread of an attack ends
-        machine_start --memory 24G
-        daemon_start
-        chmod -R a+rwX "$machine_dir" # the nodes of the simulated machine are sockets: a user of the image may open them
-        before=$(free_mib 0)
-}
-
-teardown() {
-        runc --root "$machine/runc" delete -f attack 2> /dev/null || true
-        node_end
-        machine_end
-}
-
-# contained PROGRAM: in the bundle that is ready; `attack` of attacks.bash calls it
-contained() {
-        runc --root "$machine/runc" run -b "$bundles/attack" attack
-}
-
-# attacks_as EDIT NAME [ANNOTATIONS]: as a tenant of $QUOTA MiB in a container
-attacks_as() {
-        local annotations='{"sublet.dev/mem": "'$QUOTA'M"}'
-        bundle attack '.annotations = '"${3:-$annotations}"'
-                | .process.env += ["QUOTA_MIB='"$QUOTA"'"]
-                | .mounts += [{destination: "/h", source: "'"$plain/tests/hostile"'", type: "bind", options: ["ro", "rbind"]}]
-                | '"$1" "/h/attack-$2"
-        attack "$2" contained
-        [[ $said != *cannot=* ]] || { echo "cannot be tried: ${said#*cannot=}"; return 1; }
-        [[ $said == *holding* ]] || { echo 'it did not come so far'; return 1; }
-        [ "$held" -le $((QUOTA + SLACK)) ] || { echo "past the quota: $held MiB of $QUOTA"; return 1; }
-        wait_for has_tenants 0
-        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
-}
-
-# stays_in NAME [LEAST]: both ways; it gets LEAST MiB or more, so that it is an attack still
-stays_in() {
-        local edit
-        for edit in "$ROOT" "$USER_OF_IMAGE"; do
-                attacks_as "$edit" "$1"
-                [ "$held" -ge "${2:-$((QUOTA / 2))}" ] || { echo "no attack: it got $held MiB"; return 1; }
-        done
-}
+load ../attacks-runc
 
 @test "exported memory that a poll in progress keeps stays charged" { stays_in export-in-poll; }
 @test "exported memory in flight in a socket stays charged" { stays_in export-in-socket; }

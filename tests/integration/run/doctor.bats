@@ -23,6 +23,10 @@ teardown() {
                 n=$((n + 1))
         done
         [ "$n" -ge 10 ]
+        [ "$("$sublet" explain --json | jq 'map(select(.name and .level and .line and .meaning)) | length')" = "$n" ]
+        [ "$("$sublet" explain --json quota_refused | jq -r '"\(.name) \(.level)"')" = "$("$sublet" explain QUOTA_REFUSED | sed -n 's/^\([A-Z_]*\) (\([A-Z]*\)).*/\1 \2/p')" ]
+        run "$sublet" explain --json 0x801301
+        one_line_and_2 '--json goes with an event'
 }
 
 @test "an unknown event is one line and exits with 2; case does not matter" {

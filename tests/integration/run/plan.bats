@@ -3,6 +3,7 @@
 # The planner on a dozen mixes: the plan and the reasons are files in tests/golden/plan. To accept a changed
 # plan: PLAN_ACCEPT=1 bats tests/integration/run/plan.bats, and read the diff.
 # variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
+bats_require_minimum_version 1.5.0
 load ../machine
 # shellcheck disable=SC2154  # what machine.bash sets
 
@@ -65,6 +66,12 @@ golden() { # NAME EXIT-CODE
         printf 'services:\n- name: a\n  memory: 8G\n  requests: 3\n  time: 5ms\n  colour: red\n' > a.yaml
         run "$sublet" plan a.yaml
         [ "$output" = "sublet: a.yaml:6: service 'a': colour: there is no such key" ]
+        printf '# mine\nservices: 5\n' > a.yaml
+        run -2 "$sublet" plan a.yaml
+        [[ $output == "sublet: a.yaml:2: a list of services is needed, such as "* ]]
+        printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n- {name: a, memory: 4G, load: 10%%}\n' > a.yaml
+        run -2 "$sublet" plan a.yaml
+        [ "$output" = "sublet: a.yaml:3: service 'a': name: another service has it" ]
         printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n\nspares: 1\n' > a.yaml
         run "$sublet" plan a.yaml
         [ "$output" = "sublet: a.yaml:4: there is no key 'spares': services and gpus" ]

@@ -148,7 +148,7 @@ nonsense" > "$record"
         [ "$output" = "sublet: --record $record: line 2 is none of a record" ]
         run "$sublet" explain --record /nonexistent/record
         [ "$status" -eq 2 ]
-        run "$sublet" explain --json QUOTA_REFUSED
+        run "$sublet" explain --json NO_EVENT
         [ "$status" -eq 2 ]
 }
 
