@@ -26,6 +26,7 @@ enum lock_rank {
         LOCK_HTTP,      /* an HTTP server's connections and their peers; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
         LOCK_CLOSING,   /* of a process: descriptors that are to be closed; a leaf */
+        LOCK_CHILDREN,  /* of a process: the making of a child, one at a time; a leaf */
         LOCK_RANKS,
 };
 

@@ -2,15 +2,21 @@
 #include "base/process.h"
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What stands behind the name in a `stat` of /proc, which may hold anything. False: it cannot be read. */
@@ -138,30 +144,171 @@ bool process_line(FILE *list, char *line, size_t size)
         return true;
 }
 
+/* ---- children --------------------------------------------------------------------------------------------------- */
+
+enum {
+        MOVED = 64, /* above all numbers that a child is given */
+};
+
+union fds_message {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE((PROCESS_FDS + 1) * sizeof(int))]; /* /dev/null, too */
+};
+
+static struct {
+        struct lock lock;
+        int low; /* /dev/null, but while a child is made: its end of a pair of sockets. -1: not there yet */
+} children = { .lock = LOCK_INIT(LOCK_CHILDREN), .low = -1 };
+
+static int low_open(void)
+{
+        if (children.low < 0)
+                children.low = open("/dev/null", O_RDWR | O_CLOEXEC);
+        return children.low < 0 ? -errno : 0;
+}
+
+int process_children_prepare(void)
+{
+        LOCKED(&children.lock);
+
+        return low_open();
+}
+
+/* The child is a copy of one thread, in which no lock may be taken: it makes system calls and nothing else. */
+static bool fds_take(int from, int *fds, size_t n)
+{
+        union fds_message control = { 0 };
+        struct iovec part = { (char[1]){ 0 }, 1 };
+        struct msghdr message = {
+                .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
+
+        if (syscall(SYS_recvmsg, from, &message, MSG_CMSG_CLOEXEC) != 1)
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                int fd = ((const int *)(const void *)CMSG_DATA(&control.header))[i];
+
+                fds[i] = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, MOVED);
+                if (fds[i] < 0)
+                        return false;
+        }
+        return true;
+}
+
+/* Each fd of `plan` to its number: those given are in `fds`, one after the other, and /dev/null is the first of all. */
+static bool fds_place(const struct process_child *child, const int *fds)
+{
+        size_t next = 1;
+
+        for (size_t i = 0; i < child->n_fds; i++) {
+                int fd = child->fds[i] == PROCESS_NULL ? fds[0] : child->fds[i] >= 0 ? fds[next++] : -1;
+
+                if (fd >= 0 && syscall(SYS_dup3, fd, (int)i, 0) < 0)
+                        return false;
+                if (fd < 0)
+                        (void)syscall(SYS_close, (int)i);
+        }
+        return syscall(SYS_close_range, (unsigned int)child->n_fds, (unsigned int)MOVED - 1, 0) == 0;
+}
+
+/* The kernel's own struct: exec resets what is handled, and leaves what is ignored. */
+static void signals_reset(void)
+{
+        const struct {
+                uintptr_t handler;
+                unsigned long flags;
+                uintptr_t restorer;
+                uint64_t mask;
+        } standard = { 0 };
+        const uint64_t none = 0;
+
+        for (int i = 1; i <= (int)(8 * sizeof(none)); i++)
+                (void)syscall(SYS_rt_sigaction, i, &standard, NULL, sizeof(none));
+        (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
+}
+
+static _Noreturn void child_run(const struct process_child *child, size_t n_sent)
+{
+        const char *program = child->program ? child->program : "/proc/self/exe";
+        int fds[PROCESS_FDS + 1] = { 0 }, parent = -1, error;
+
+        if (syscall(SYS_close_range, (unsigned int)children.low + 1, ~0U, CLOSE_RANGE_UNSHARE) == 0 &&
+            fds_take(children.low, fds, n_sent)) {
+                parent = (int)syscall(SYS_fcntl, children.low, F_DUPFD_CLOEXEC, MOVED);
+                if (parent >= 0 && fds_place(child, fds) && (!child->is_leader || syscall(SYS_setsid) >= 0)) {
+                        signals_reset();
+                        (void)syscall(SYS_execve, program, child->argv,
+                                      child->environment ? child->environment : environ);
+                }
+        }
+        error = errno;
+        (void)syscall(SYS_sendto, parent < 0 ? children.low : parent, &error, sizeof(error), MSG_NOSIGNAL, NULL, 0);
+        for (;;)
+                (void)syscall(SYS_exit_group, 127);
+}
+
+/* What a child is to have, into a socket of which it will have the other end. The number sent; -errno. */
+static int fds_send(const struct process_child *child, int socket, int null)
+{
+        union fds_message control = { 0 };
+        int *fds = (int *)(void *)CMSG_DATA(&control.header);
+        struct iovec part = { (char[1]){ 0 }, 1 };
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control };
+        size_t n = 0;
+
+        fds[n++] = null;
+        for (size_t i = 0; i < child->n_fds; i++)
+                if (child->fds[i] >= 0)
+                        fds[n++] = child->fds[i];
+        control.header = (struct cmsghdr){ CMSG_LEN(n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+        message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+        return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : (int)n;
+}
+
+/* Both wait until the program runs: the child has nothing that could hold it up. 0; -errno. */
+static int child_make(const struct process_child *child, size_t n_sent, int socket, int null, pid_t *ret)
+{
+        sigset_t all, before;
+        int error = 0, r;
+        pid_t process;
+
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* a handler of ours must not run in the child */
+        process = (pid_t)syscall(SYS_clone, CLONE_FILES | CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+        if (process == 0)
+                child_run(child, n_sent);
+        r = -errno;
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)dup3(null, children.low, O_CLOEXEC);
+        if (process < 0)
+                return r;
+        if (recv(socket, &error, sizeof(error), 0) == 0) {
+                *ret = process;
+                return 0;
+        }
+        (void)waitpid(process, NULL, 0);
+        return error ? -error : -EIO;
+}
+
+int process_begin(const struct process_child *child, pid_t *ret)
+{
+        _cleanup_(closep) int ours = -1, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int pair[2], r;
+
+        LOCKED(&children.lock);
+        r = null < 0 ? -errno : low_open();
+        if (r < 0)
+                return r;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+        ours = pair[0];
+        r = dup3(pair[1], children.low, O_CLOEXEC) < 0 ? -errno : fds_send(child, ours, null);
+        closep(&pair[1]);
+        return r < 0 ? r : child_make(child, (size_t)r, ours, null, ret);
+}
+
 int process_spawn_self(char *const *argv, int output, int errors, pid_t *ret)
 {
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none, all;
-        int r;
-
-        (void)sigemptyset(&none);
-        (void)sigfillset(&all);
-        (void)posix_spawnattr_init(&attributes);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        (void)posix_spawn_file_actions_init(&actions);
-        r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (r == 0)
-                r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-        if (r == 0)
-                r = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-        if (r == 0)
-                r = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-        if (r == 0)
-                r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
-        (void)posix_spawn_file_actions_destroy(&actions);
-        (void)posix_spawnattr_destroy(&attributes);
-        return -r;
+        return process_begin(
+                &(struct process_child){ .argv = argv, .fds = { PROCESS_NULL, output, errors }, .n_fds = 3 }, ret);
 }

@@ -28,5 +28,37 @@ bool process_beside(const char *relative, char *ret, size_t size);
  * is never taken for a line of its own. False: there is none. */
 bool process_line(FILE *list, char *line, size_t size);
 
-/* Starts this program again, with default signals, no input and no other descriptors. 0; -errno. */
+/* ---- children -----------------------------------------------------------------------------------------------------
+ *
+ * A child gets a copy of its parent's table of descriptors, and closes what it is not to have. Where others send
+ * descriptors (descriptors.h) that may be the last close of one, and wait as long as its sender likes, with the parent.
+ * So a child made here never has them:
+ *
+ *      K1  it begins without a table of its own, and takes one that ends below a descriptor which was there before all
+ *          that others sent (process_children_prepare); what it is to have comes to it in a message;
+ *      K2  Linux before 6.12 copies the first 64 all the same. There descriptors_settle before a child is what is left.
+ *
+ * Default signals, none blocked. Threads: any; one child is made at a time.
+ */
+enum {
+        PROCESS_FDS = 16,
+        PROCESS_NOTHING = -1, /* in process_child.fds: closed */
+        PROCESS_NULL = -2,    /* /dev/null, to read and write */
+};
+
+struct process_child {
+        const char *program;                    /* a path; NULL: this program */
+        char *const *argv, *const *environment; /* environment NULL: ours */
+        int fds[PROCESS_FDS];                   /* what it has as 0, 1, ...: ours, borrowed */
+        size_t n_fds;                           /* at least one */
+        bool is_leader;                         /* of a session of its own */
+};
+
+/* Before others may send anything; again is fine. -errno: no descriptor is to be had. */
+int process_children_prepare(void);
+
+/* 0 when the program runs; -errno, also of its execve. */
+int process_begin(const struct process_child *child, pid_t *ret);
+
+/* Starts this program again, without input, with those as its output and errors. 0; -errno. */
 int process_spawn_self(char *const *argv, int output, int errors, pid_t *ret);

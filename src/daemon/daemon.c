@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "gate/gate.h"
 #include "daemon/api/http.h"
@@ -303,8 +304,8 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
         struct loop_source source = { .fd = signals, .ready = on_signal, .context = daemon };
         int r;
 
-        if (signals < 0)
-                return err_set(err, signals, "watching signals");
+        if (signals < 0 || (r = process_children_prepare()) < 0)
+                return err_set(err, signals < 0 ? signals : r, "watching signals");
         if (together_new(&daemon->settings.turns, &daemon->together) < 0)
                 return err_set(err, -ENOMEM, "scheduling");
         for (unsigned int i = 0; i < daemon->n_devices; i++)

@@ -3,6 +3,7 @@
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 #include "base/err.h"
 #include "wire/directory.h"
 #include "shim/verbs.h"
@@ -181,6 +182,7 @@ int shims_main(int argc, char **argv)
                         (void)fprintf(stderr, "sublet keepers: unknown option ('sublet keepers --help')\n");
                 return r < 0 ? 2 : 0;
         }
+        (void)process_children_prepare(); /* a failure is said where a child is made */
         spawner.signals = open_signals();
         spawner.listening_socket = spawner.signals < 0 ? -1 : open_listening_socket(&spawner, &err);
         if (spawner.listening_socket < 0) {

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "gate/gate.h"
 #include "daemon/state/daemon.h"
 #include "shim/mps_server.h"
@@ -12,9 +13,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -147,16 +149,30 @@ static int make_environment(char *const added[], size_t n_added, char ***ret)
         return 0;
 }
 
+/* Where PATH has it. False: nowhere. */
+static bool program_find(char ret[static PATH_MAX])
+{
+        const char *path = getenv("PATH");
+
+        for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; *path; path += *path == ':') {
+                int n = (int)strcspn(path, ":");
+
+                if (snprintf(ret, PATH_MAX, "%.*s/%s", n, path, program) < PATH_MAX && access(ret, X_OK) == 0)
+                        return true;
+                path += n;
+        }
+        return false;
+}
+
 /* 0; an errno. input: its standard input; -1: none. */
 static int mps_spawn(const struct daemon *daemon, unsigned int device, char *const argv[], int input, pid_t *ret)
 {
         char pipe[PATH + 32], log[PATH + 32], visible[96], out[PATH], path[PATH];
         char *added[] = { pipe, log, visible };
         _cleanup_(freep) char **all = NULL;
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none, every;
-        int r;
+        _cleanup_(closep) int output = -1;
+        struct process_child child = { .argv = argv, .n_fds = 3, .is_leader = true };
+        char at[PATH_MAX];
 
         path_of(daemon, device, "/pipe", path);
         (void)snprintf(pipe, sizeof(pipe), "CUDA_MPS_PIPE_DIRECTORY=%s", path);
@@ -167,28 +183,17 @@ static int mps_spawn(const struct daemon *daemon, unsigned int device, char *con
         if (make_environment(added, daemon->devices[device].info.uuid[0] ? 3 : 2, &all) < 0)
                 return ENOMEM;
 
-        (void)sigemptyset(&none);
-        (void)sigfillset(&every);
-        (void)posix_spawn_file_actions_init(&actions);
-        (void)posix_spawnattr_init(&attributes);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &every);
-        (void)posix_spawnattr_setflags(&attributes,
-                                       POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        r = input >= 0 ? posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO) :
-                         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (!r)
-                r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_APPEND, 0644);
-        if (!r)
-                r = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-        if (!r)
-                r = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-        descriptors_settle();
-        if (!r)
-                r = posix_spawnp(ret, program, &actions, &attributes, argv, all);
-        (void)posix_spawnattr_destroy(&attributes);
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return r;
+        if (!program_find(at))
+                return ENOENT;
+        output = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (output < 0)
+                return errno;
+        child.program = at;
+        child.environment = all;
+        child.fds[0] = input >= 0 ? input : PROCESS_NULL;
+        child.fds[1] = child.fds[2] = output;
+        descriptors_settle(); /* K2 of process.h */
+        return -process_begin(&child, ret);
 }
 
 static void write_control_file(const struct daemon *daemon, unsigned int device, const struct mps *mps)

@@ -3,11 +3,21 @@
 
 #include "base/process.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Says by its end of the pipe that it has its name. */
@@ -126,6 +136,143 @@ static void one_of_a_container_is_not_though_its_user_has_the_same_number(void *
         assert_false(is_child_near(getuid(), true));
 }
 
+/* ---- children --------------------------------------------------------------------------------------------------- */
+
+/* What a shell says whose 1 is a pipe, and whose other descriptors are `fds` from 2 on. */
+static int answer_of(const char *script, struct process_child *child, char *ret, size_t size)
+{
+        char shell[] = "sh", option[] = "-c", *text = strdup(script);
+        char *argv[] = { shell, option, text, NULL };
+        size_t length = 0;
+        int ends[2], r;
+        pid_t process;
+        ssize_t n;
+
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        child->program = "/bin/sh";
+        child->argv = argv;
+        child->fds[1] = ends[1];
+        r = process_begin(child, &process);
+        (void)close(ends[1]);
+        free(text);
+        while (r == 0 && (n = read(ends[0], ret + length, size - 1 - length)) > 0)
+                length += (size_t)n;
+        (void)close(ends[0]);
+        ret[length] = '\0';
+        if (r == 0)
+                assert_int_equal(waitpid(process, NULL, 0), process);
+        return r;
+}
+
+static void a_child_has_its_descriptors_at_their_numbers_and_no_others(void **state)
+{
+        struct process_child child = { .fds = { PROCESS_NULL, 0, PROCESS_NOTHING, 0, PROCESS_NOTHING, 0 }, .n_fds = 6 };
+        char text[256];
+        int many[40], file = memfd_create("given", MFD_CLOEXEC);
+
+        (void)state;
+        for (size_t i = 0; i < 40; i++) /* with and without close-on-exec, below and above what it is given */
+                many[i] = fcntl(file, i % 2 ? F_DUPFD : F_DUPFD_CLOEXEC, (int)(3 + 7 * i));
+        child.fds[3] = child.fds[5] = file;
+        assert_int_equal(
+                answer_of("for i in $(seq 0 300); do [ ! -e /proc/$$/fd/$i ] || echo $i; done; cd /proc/$$/fd; "
+                          "readlink 0 3 5",
+                          &child, text, sizeof(text)),
+                0);
+        assert_string_equal(text, "0\n1\n3\n5\n/dev/null\n/memfd:given (deleted)\n/memfd:given (deleted)\n");
+        for (size_t i = 0; i < 40; i++)
+                (void)close(many[i]);
+        (void)close(file);
+}
+
+static void a_child_has_default_signals_and_a_session_if_it_is_to(void **state)
+{
+        struct process_child child = { .fds = { PROCESS_NULL, 0, STDERR_FILENO }, .n_fds = 3, .is_leader = true };
+        void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+        char text[1024];
+        long process, session;
+
+        (void)state;
+        assert_int_equal(
+                answer_of("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/$$/status", &child, text, sizeof(text)), 0);
+        assert_int_equal(sscanf(text, "%ld (%*[^)]) %*c %*d %*d %ld", &process, &session), 2);
+        assert_int_equal(process, session);
+        assert_non_null(strstr(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
+        (void)signal(SIGPIPE, before);
+}
+
+static void what_cannot_run_says_why_and_leaves_no_child(void **state)
+{
+        struct process_child child = { .program = "/nonexistent", .argv = (char *[]){ NULL }, .n_fds = 1 };
+        pid_t process;
+
+        (void)state;
+        child.fds[0] = PROCESS_NULL;
+        assert_int_equal(process_begin(&child, &process), -ENOENT);
+        child.program = "/dev/null";
+        assert_int_equal(process_begin(&child, &process), -EACCES);
+        child.fds[0] = 99999;
+        assert_int_equal(process_begin(&child, &process), -EBADF);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* A connection whose last close waits for a minute, and whose peer is *ret_peer. */
+static int lingering(int *ret_peer)
+{
+        const struct linger linger = { 1, 60 };
+        struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        static const char bytes[65536];
+        int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+        socklen_t size = sizeof(at);
+
+        assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+        assert_int_equal(listen(listener, 1), 0);
+        assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+        *ret_peer = accept(listener, NULL, NULL);
+        while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+                ;
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+        (void)close(listener);
+        return fd;
+}
+
+static void *closes(void *fd)
+{
+        (void)close(*(int *)fd);
+        return NULL;
+}
+
+/* Closed by a thread while children are made: whichever comes first, no child is the last to have it. */
+static void no_child_waits_for_what_others_sent(void **state)
+{
+        struct process_child child = { .fds = { PROCESS_NULL, 0, PROCESS_NOTHING }, .n_fds = 3 };
+        char text[8];
+
+        (void)state;
+        for (int i = 0; i < 30; i++) {
+                int peer, first = lingering(&peer), fd = fcntl(first, F_DUPFD_CLOEXEC, 64); /* K2 */
+                struct timespec before, after;
+                pthread_t thread;
+
+                (void)close(first);
+                (void)clock_gettime(CLOCK_MONOTONIC, &before);
+                assert_int_equal(pthread_create(&thread, NULL, closes, &fd), 0);
+                assert_int_equal(answer_of("echo yes", &child, text, sizeof(text)), 0);
+                (void)clock_gettime(CLOCK_MONOTONIC, &after);
+                assert_string_equal(text, "yes\n");
+                assert_true(after.tv_sec - before.tv_sec < 30);
+                (void)close(peer); /* which lets the thread go */
+                assert_int_equal(pthread_join(thread, NULL), 0);
+        }
+}
+
+static int prepare(void **state)
+{
+        (void)state;
+        return process_children_prepare();
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -135,7 +282,11 @@ int main(void)
                 cmocka_unit_test(a_process_of_the_same_user_is_near),
                 cmocka_unit_test(another_users_is_not),
                 cmocka_unit_test(one_of_a_container_is_not_though_its_user_has_the_same_number),
+                cmocka_unit_test(a_child_has_its_descriptors_at_their_numbers_and_no_others),
+                cmocka_unit_test(a_child_has_default_signals_and_a_session_if_it_is_to),
+                cmocka_unit_test(what_cannot_run_says_why_and_leaves_no_child),
+                cmocka_unit_test(no_child_waits_for_what_others_sent),
         };
 
-        return cmocka_run_group_tests_name("base/process", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("base/process", tests, prepare, NULL);
 }

@@ -63,7 +63,7 @@ static int helper_start(struct tenant *tenant, bool suspends)
         }
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return -errno;
-        descriptors_settle();
+        descriptors_settle(); /* K2 of process.h */
         r = process_spawn_self(argv, ends[1], STDERR_FILENO, &suspension->helper);
         closep(&ends[1]);
         if (r < 0) {
