@@ -53,6 +53,15 @@ router_start() { # [WORKERS]
         return 1
 }
 
+# nginx_kill FILE: the master of that file and its workers, at once. It is stopped first: it would start new ones.
+nginx_kill() {
+        local master
+        master=$(cat "$1" 2> /dev/null) || return 0
+        kill -STOP "$master" 2> /dev/null || return 0
+        pkill -9 -P "$master" || true
+        kill -9 "$master"
+}
+
 # replica NAME [OPTION...]: starts one; say it to the router with put
 replica() {
         local name=$1

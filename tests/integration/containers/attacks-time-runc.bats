@@ -5,7 +5,7 @@
 # is the work that the honest one does. daemon/attacks-time.bats shows that it has less without a daemon. Tolerances are
 # wide: two cores carry machine, daemon and tenants.
 # shellcheck disable=SC2154 # what machine.bash, daemon.bash and container.bash set
-# long: because each attack runs twice for some seconds
+# alone: because what the honest one does is a matter of the machine's own processors, too
 # variants: plain, because the programs are not built with a sanitizer and the claim is about time
 bats_require_minimum_version 1.5.0
 load ../machine

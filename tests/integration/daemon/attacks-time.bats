@@ -5,7 +5,7 @@
 # 70. What counts is the work that the honest one does. Tolerances are wide: two cores carry machine, daemon and
 # tenants. tests/gpu/hostile-time.sh has the exact ones.
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
-# long: because each attack runs twice for some seconds
+# alone: because what the honest one does is a matter of the machine's own processors, too
 # variants: plain, because the programs are not built with a sanitizer and the claim is about time
 bats_require_minimum_version 1.5.0
 load ../machine

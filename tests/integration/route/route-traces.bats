@@ -21,8 +21,7 @@ setup() {
 
 teardown() {
         kill -9 "$agent" 2> /dev/null || true
-        pkill -9 -P "$(cat "$dir/run/nginx.pid")" 2> /dev/null || true
-        kill -9 "$(cat "$dir/run/nginx.pid")" 2> /dev/null || true
+        nginx_kill "$dir/run/nginx.pid"
         for one in engine spans; do kill -9 "$(cat "$dir/$one.pid")" 2> /dev/null || true; done
         wait 2> /dev/null || true
         rm -rf "$dir"
