@@ -243,6 +243,17 @@ goes_on() {
         line=$(rates "$from" "$until" b)
         table+=("$(printf '%-34s %-16s %s' "$1" "${line%% *}" "a's memory is back: $is_back")")
         say "${table[-1]}"
+        # what b did in each second up to now, and what is known of it
+        python3 -c 'import sys, time
+now = time.monotonic()
+steps = [0] * 12
+for line in open(sys.argv[1]):
+    ago = now - float(line) if line.strip() else 12
+    if ago < 12: steps[int(ago)] += 1
+print("# steps of b, by seconds ago:", *steps)' "$work/b.log" >> "$log" 2>&1
+        "$sublet" ps >> "$log" 2>&1
+        tail -1 "$work/b.log" >> "$log"
+        stamp >> "$log"
 }
 
 part_kills() {
@@ -271,6 +282,7 @@ part_kills() {
         "$sublet" daemon --dir "$SUBLET_DIR" >> "$out/daemon.log" 2>&1 &
         daemon=$!
         goes_on 'b, the daemon killed'
+        cp "$work/b.log" "$out/steps-of-b.log"
 }
 
 say "$header"
