@@ -58,6 +58,7 @@ static const char *name_of(CUresult r)
 static _Noreturn void fail(const char *what, CUresult r)
 {
         printf("unexpected=%s at=\"%s\"\n", name_of(r), what);
+        (void)fprintf(stderr, "families: %s at %s\n", name_of(r), what); /* for whoever takes the other only */
         exit(3);
 }
 

@@ -62,12 +62,12 @@ value() {
         printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1
 }
 
-# wait_for COMMAND...: until it succeeds, at most $patience (45) s of wall-clock time. The limit ends a failing test;
+# wait_for COMMAND...: until it succeeds, at most $patience (90) s of wall-clock time. The limit ends a failing test;
 # it is not a measurement.
 wait_for() {
         local since=$SECONDS
         until "$@" > /dev/null 2>&1; do
-                [ $((SECONDS - since)) -lt "${patience:-45}" ] || return 1
+                [ $((SECONDS - since)) -lt "${patience:-90}" ] || return 1
                 sleep 0.02
         done
 }

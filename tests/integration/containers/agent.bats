@@ -286,7 +286,7 @@ except OSError: pass' "$door"
         [ "$SECONDS" -lt 15 ]
         [ "$("$sublet" ps -q)" = shop.web.main ]
         # what it holds is not there for the first one
-        start two "$SUBLET_DIR/seccomp.sock" "$inside" "$load_program" -t 60 -k 500 deep
+        start two "$SUBLET_DIR/seccomp.sock" "$inside" "$load_program" -t 600 -k 500 deep
         wait_for eval '[ "$(of shop.web.main held_bytes)" -gt 0 ]'
         run -0 runtime "$SUBLET_DIR/seccomp.sock" "$inside" "$families" alloc 64
         [[ $output == *last=CUDA_ERROR_OUT_OF_MEMORY* ]]

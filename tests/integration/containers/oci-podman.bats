@@ -69,7 +69,7 @@ stops_at_its_quota() {
 
 @test "it is a tenant of the daemon until it ends" {
         podman_run b --security-opt "seccomp=$work/profile.json" --device sublet.dev/gpu=all --annotation sublet.dev/mem=2G \
-                -- /t/gpu-load -t 60 -k 500 deep > "$machine/b" 2>&1 3>&- &
+                -- /t/gpu-load -t 300 -k 500 deep > "$machine/b" 2>&1 3>&- &
         started+=($!)
         wait_for eval '"$sublet" ps --json | jq -e "any(.devices[0].held_bytes > 0)"'
         "$sublet" ps --json | jq -e '.[0].devices[0].quota_bytes == 2147483648'

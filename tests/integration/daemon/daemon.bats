@@ -249,7 +249,7 @@ END
 
 @test "a quota below what is held refuses new memory, and says so in the note and as an event" {
         daemon_start
-        lodger two --mem 8G -- "$load_program" -t 60 deep
+        lodger two --mem 8G -- "$load_program" -t 300 deep
         wait_for eval '[ "$(of two held_bytes)" -gt $((100 * MIB)) ]'
         run -0 api /v1/tenants/two -X PATCH -d '{"mem":"100M"}'
         jq -e '.notes[0] | test("holds .* above its quota of 100 MiB: new memory is refused until it frees")' <<< "$output"
@@ -262,7 +262,7 @@ END
 @test "leases, changes and usage outlive a daemon that is killed; nothing is counted twice" {
         local before after used
         daemon_start
-        lodger one --mem 8G --share 30 -- "$load_program" -t 60 deep
+        lodger one --mem 8G --share 30 -- "$load_program" -t 300 deep
         "$sublet" set one share=45 mem=4G class=batch
         wait_for eval '[ "$(of one used_ns)" -gt 500000000 ]'
         for ((i = 0; i < 3; i++)); do
@@ -570,7 +570,7 @@ END
 
 @test "metrics are as Prometheus reads them" {
         daemon_start
-        lodger one --mem 1G --share 30 -- "$load_program" -t 60 deep
+        lodger one --mem 1G --share 30 -- "$load_program" -t 300 deep
         wait_for eval '[ "$(of one used_ns)" -gt 100000000 ]'
         api /metrics | /usr/bin/python3 -c '
 import re, sys
@@ -613,8 +613,8 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
 
 @test "a trace is JSON with the tenants as tracks; the timeline has their spans" {
         daemon_start
-        lodger one --mem 1G -- "$load_program" -t 60 deep
-        lodger two --mem 1G -- "$load_program" -t 60 deep
+        lodger one --mem 1G -- "$load_program" -t 300 deep
+        lodger two --mem 1G -- "$load_program" -t 300 deep
         wait_for eval '[ "$(of one used_ns)" -gt 100000000 ] && [ "$(of two used_ns)" -gt 100000000 ]'
         api '/v1/trace?for=0.5' > "$machine/trace.json"
         jq -e '[.traceEvents[] | select(.name == "thread_name") | .args.name] | contains(["one", "two"])' "$machine/trace.json"

@@ -255,9 +255,9 @@ subscriber=$BATS_TEST_DIRNAME/../../fakes/mig/subscribe
 @test "tenants on MIG take no turns" {
         mig_machine
         for name in a b; do
-                lodger $name --mode mig --mem 1G -- "$load_program" -t 60 deep
+                lodger $name --mode mig --mem 1G -- "$load_program" -t 300 deep
         done
-        lodger time --gpu 1 --mem 1G -- "$load_program" -t 60 deep # as a measure: the daemon knows its load
+        lodger time --gpu 1 --mem 1G -- "$load_program" -t 300 deep # as a measure: the daemon knows its load
         wait_for eval '[ "$(of time granted_permille)" -gt 900 ]'
         for name in a b; do
                 [ "$(of $name granted_permille)" = 0 ]

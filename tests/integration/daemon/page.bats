@@ -14,8 +14,8 @@ setup() {
                 port=$((20000 + RANDOM % 12000)) # somebody may have it
                 daemon_start --listen "127.0.0.1:$port" && break
         done
-        lodger one --mem 8G --share 60 -- "$load_program" -t 100 deep
-        lodger two --mem 4G --share 40 --cap 50 -- "$load_program" -t 100 deep
+        lodger one --mem 8G --share 60 -- "$load_program" -t 300 deep
+        lodger two --mem 4G --share 40 --cap 50 -- "$load_program" -t 300 deep
 }
 
 teardown() {
@@ -81,8 +81,8 @@ browse() {
         machine_end
         machine_start --memory 64G --gpus 2
         daemon_start --listen "127.0.0.1:$port"
-        lodger one --mem 8G --gpu 0 -- "$load_program" -t 100 deep
-        lodger two --mem 8G --gpu 1 -- "$load_program" -t 100 deep
+        lodger one --mem 8G --gpu 0 -- "$load_program" -t 300 deep
+        lodger two --mem 8G --gpu 1 -- "$load_program" -t 300 deep
         live=${live/> 20/> 0}
         run -0 browse '(() => { const s = document.getElementById("device"); s.value = "1"; s.dispatchEvent(new Event("change")); return `${s.options.length} ${s.checkVisibility()}`; })()' \
                 'new Promise((done) => setTimeout(() => { timeline.draw(); done(timeline.parts.join(" ")); }, 3000))'

@@ -20,7 +20,7 @@ teardown() {
 # beside: a program with a context, in the background, that nobody leased anything to: $native
 beside() {
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
-                "$load_program" -t 60 sync < /dev/null > /dev/null 2>&1 3>&- &
+                "$load_program" -t 300 sync < /dev/null > /dev/null 2>&1 3>&- &
         native=$!
 }
 
@@ -32,9 +32,9 @@ told() { "$sublet" events | grep -c "$1"; }
 
 @test "a program beside sublet is reported once, and goes on" {
         sublet=$node daemon_start
-        lodger chat --mem 2G -- "$load_program" -t 60 sync
-        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
-        lodger below --preload --mem 2G -- "$load_program" -t 60 sync
+        lodger chat --mem 2G -- "$load_program" -t 300 sync
+        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 300 sync
+        lodger below --preload --mem 2G -- "$load_program" -t 300 sync
         for tenant in chat inside below; do wait_for computes "$tenant"; done
         beside
         wait_for says "STRANGER.*process $native,"
@@ -46,8 +46,8 @@ told() { "$sublet" events | grep -c "$1"; }
 
 @test "with --strangers=stop it is ended, and tenants are not" {
         sublet=$node daemon_start --strangers=stop
-        lodger chat --mem 2G -- "$load_program" -t 60 sync
-        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
+        lodger chat --mem 2G -- "$load_program" -t 300 sync
+        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 300 sync
         for tenant in chat inside; do wait_for computes "$tenant"; done
         beside
         wait_for says "STRANGER.*it was ended"
@@ -59,7 +59,7 @@ told() { "$sublet" events | grep -c "$1"; }
 @test "a tenant's program that never loaded the library is found as that tenant's" {
         sublet=$node daemon_start --strangers=stop
         lodger inside --preload --attach=never --mem 2G -- \
-                env LD_PRELOAD="$machine_preload" "$load_program" -t 60 sync
+                env LD_PRELOAD="$machine_preload" "$load_program" -t 300 sync
         wait_for says "LIBRARY_NOT_LOADED.*it was ended" inside
         [ "$(told STRANGER)" -eq 0 ]
         "$sublet" explain LIBRARY_NOT_LOADED | grep -q -- --attach=required

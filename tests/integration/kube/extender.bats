@@ -23,10 +23,10 @@ teardown() {
         rm -rf "$dir"
 }
 
-within() { # COMMAND...: at most 60 s, which end a failing test and are no measurement
+within() { # COMMAND...: at most 120 s, which end a failing test and are no measurement
         local since=$SECONDS
         until "$@" > /dev/null 2>&1; do
-                [ $((SECONDS - since)) -lt 60 ] || return 1
+                [ $((SECONDS - since)) -lt 120 ] || return 1
                 sleep 0.05
         done
 }

@@ -112,7 +112,7 @@ teardown() {
 @test "who is held too long or too many is told so, and when to come again" {
         replica a
         put a '"state":"asleep"'
-        api /v1/settings -X PUT -d '{"queue":1,"hold_ms":400}' > /dev/null
+        api /v1/settings -X PUT -d '{"queue":1,"hold_ms":5000}' > /dev/null
         post "$(chat hi 2)" -i > "$dir/late" &
         client=$!
         until_ is 1 held

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See room.h. A page that is there already costs nothing more: mincore says which are. */
+/*
+ * See room.h. A page that is there already costs nothing more: mincore says which are. Where other programs have the
+ * memory, one that asks for what would fit without them waits a while: there are machines on which tests run beside
+ * each other.
+ */
 #include "sim/cuda/memory/room.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -14,6 +19,8 @@
 
 #define PAGE 4096ull
 #define STEP (16ull << 20) /* between two looks */
+#define PATIENCE (20 * NSEC_PER_SEC)
+#define AGAIN (100 * NSEC_PER_MSEC)
 
 enum {
         WINDOW_PAGES = 4096,
@@ -51,28 +58,56 @@ static uint64_t missing_of(uintptr_t first, uintptr_t end)
         return missing;
 }
 
-bool room_for(const void *at, uint64_t n)
+/* False: nothing can be read. */
+static bool host_read(char text[static TEXT_SIZE])
 {
-        static atomic_uint_fast64_t touched;
-        static atomic_flag is_said = ATOMIC_FLAG_INIT;
-        _cleanup_(closep) int fd = -1;
-        char text[TEXT_SIZE];
-        uintptr_t first = (uintptr_t)at / PAGE * PAGE, end = ((uintptr_t)at + n + PAGE - 1) / PAGE * PAGE;
-        ssize_t length;
+        _cleanup_(closep) int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+        ssize_t length = fd < 0 ? -1 : read(fd, text, TEXT_SIZE - 1);
 
-        if (atomic_fetch_add(&touched, n) + n < STEP)
-                return true;
-        atomic_store(&touched, 0);
-        fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-        length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
         if (length <= 0)
-                return true;
+                return false;
         text[length] = 0;
-        if (room_is_in(text, n) || room_is_in(text, missing_of(first, end)))
-                return true;
+        return true;
+}
+
+static bool could_be_in(const char *meminfo, uint64_t n)
+{
+        return n <= (field_of(meminfo, "MemAvailable:") + field_of(meminfo, "Shmem:")) / 2;
+}
+
+static void refusal_say(void)
+{
+        static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
         if (!atomic_flag_test_and_set(&is_said))
                 (void)dprintf(2, "sublet sim: the host has no memory left for simulated memory (at most half of what "
                                  "is available): a "
                                  "smaller load, or a machine with --memory\n");
-        return false;
+}
+
+bool room_for(const void *at, uint64_t n)
+{
+        static atomic_uint_fast64_t touched;
+        char text[TEXT_SIZE];
+        uintptr_t first = (uintptr_t)at / PAGE * PAGE, end = ((uintptr_t)at + n + PAGE - 1) / PAGE * PAGE;
+        uint64_t missing;
+        nsec until;
+
+        if (atomic_fetch_add(&touched, n) + n < STEP)
+                return true;
+        atomic_store(&touched, 0);
+        if (!host_read(text) || room_is_in(text, n))
+                return true;
+        missing = missing_of(first, end);
+        until = clock_now() + PATIENCE;
+        while (!room_is_in(text, missing)) {
+                if (!could_be_in(text, missing) || clock_now() >= until) {
+                        refusal_say();
+                        return false;
+                }
+                (void)usleep(AGAIN / NSEC_PER_USEC);
+                if (!host_read(text))
+                        return true;
+        }
+        return true;
 }

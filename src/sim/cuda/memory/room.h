@@ -4,7 +4,8 @@
  * than the machine that it is on.
  *
  * Invariant: touched video memory, with all other shared memory of the host, never takes more than half of what would
- * be available without it. What would is refused, and said once per program; nobody is ended by the kernel for it.
+ * be available without it. What would waits for at most 20 s for others to end, then is refused, which is said once per
+ * program; nobody is ended by the kernel for it.
  */
 #pragma once
 
