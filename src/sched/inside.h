@@ -106,7 +106,12 @@ struct sched_entity {
         nsec off_since;           /* when it was disabled; 0: it is enabled */
         bool is_disabled;         /* by the latest call that succeeded */
         bool is_retired;          /* disabled so that what ran might end */
+        bool must_enable;         /* its shim has switched its channels: what the latest call did no longer counts */
         bool must_kick;
+        struct stall {
+                nsec since, after;  /* the device does nothing, and it may have work; when it is kicked for that */
+                unsigned int n_due; /* kicks, as long as it does not come onto the device, whatever its rings say */
+        } stall;
         nsec kicked_at, kick_after;
         bool is_in_call; /* a call that switches it is under way */
         bool has_failed, was_reenabled;
@@ -191,6 +196,10 @@ void quiet_resumed(struct sched_entity *tenant, nsec at);                       
 void quiet_settle(const struct sched *sched, struct sched_entity *tenant); /* the answer to a kick, once it is known */
 bool quiet_kick(const struct sched *sched, struct sched_entity *tenant, nsec now); /* true: it is to be kicked now */
 nsec quiet_next(const struct sched *sched, nsec now); /* when to look at whom is on the device and may be idle */
+
+/* stall.c: under the lock */
+void stall_expect(struct sched_entity *tenant); /* another than this thread has switched its channels */
+bool stall_kick(const struct sched *sched, struct sched_entity *tenant, nsec now); /* true: it is to be kicked now */
 
 /* engines.c: under the lock, but for engines_apply, which is as orders_apply */
 int engines_new(struct sched *sched); /* -ENOMEM */

@@ -75,6 +75,7 @@ static void switch_succeeded(struct sched *sched, struct sched_entity *tenant, b
         }
         tenant->off_since = is_disabled ? at : 0;
         tenant->is_disabled = is_disabled;
+        tenant->must_enable = false;
         if (tenant->has_failed)
                 sched_event_put(sched, SCHED_SWITCHED, tenant->id, 0);
         tenant->has_failed = false;
@@ -244,10 +245,10 @@ static size_t list_removed(struct sched *sched, size_t n)
         return n;
 }
 
-/* Also one that had been retired, and now must not run at all. */
+/* Also one that had been retired, and now must not run at all, and one that its shim may be about to disable. */
 static bool is_to_switch(const struct sched_entity *tenant)
 {
-        if (tenant->is_disabled != tenant->order.is_disabled)
+        if (tenant->is_disabled != tenant->order.is_disabled || (tenant->must_enable && !tenant->order.is_disabled))
                 return true;
         return tenant->is_disabled && tenant->is_retired && !tenant->order.is_gentle;
 }
@@ -289,14 +290,22 @@ static bool anybody_is_off(const struct sched *sched)
         return false;
 }
 
+/* While nobody is on the device, and not while its shim switches the same channels: at a takeover it does (S4). */
+static bool is_due(const struct sched *sched, struct sched_entity *tenant, nsec now)
+{
+        bool is_stalled = stall_kick(sched, tenant, now);
+
+        return !sched->is_occupied && !tenant->device->is_reenabled && (tenant->must_kick || is_stalled);
+}
+
 static struct sched_entity *kick_candidate(struct sched *sched, nsec now)
 {
         struct sched_entity *tenant = sched->resident;
 
         if (!sched->meter || anybody_is_off(sched))
                 return NULL;
-        for (size_t i = 0; i < sched->n_tenants && !sched->is_occupied; i++)
-                if (sched->tenants[i]->must_kick)
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (is_due(sched, sched->tenants[i], now))
                         return sched->tenants[i];
         if (!tenant || !sched->is_occupied)
                 return NULL;

@@ -100,6 +100,8 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
         if (device->is_reenabled && !tenant->was_reenabled &&
             tenant->is_disabled) { /* its shim took the daemon for dead */
                 tenant->is_disabled = tenant->is_retired = false;
+                tenant->must_enable = true; /* it takes up again what the control block says */
+                stall_expect(tenant);
                 tenant->off_since = 0;
         }
         if (device->is_reenabled && !tenant->was_reenabled)

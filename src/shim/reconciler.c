@@ -40,13 +40,13 @@ static void desired_resume(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
         bool is_disabled;
 
-        on->is_reenabled = 0;
         do {
                 is_disabled = on->is_disabled;
                 if (is_disabled)
                         (void)gate_channels_set(reconciler->gate, device, true);
         } while (is_disabled && !on->is_disabled && gate_channels_set(reconciler->gate, device, false) == 0 &&
                  on->is_disabled);
+        on->is_reenabled = 0; /* the daemon's own calls for these channels may begin: sched/orders.c, is_due */
 }
 
 static void set_slice(struct reconciler *reconciler, unsigned int device)

@@ -298,6 +298,8 @@ uint32_t method_disable_channels(struct method_call *call)
                 channel_switch.clients[i] = params_get(call, CLIENTS_AT + 4 * i);
                 channel_switch.channels[i] = params_get(call, CHANNELS_AT + 4 * i);
         }
+        if (!channel_switch.is_disabled && machine->faults.enable_lost_at && --machine->faults.enable_lost_at == 0)
+                return RM_STATUS_OK;
         channel_switch.due = machine->now + (channel_switch.is_disabled ? AFTER_DISABLE : AFTER_ENABLE);
         channel_switch.is_gentle = channel_switch.is_disabled && call->params->data[8];
         call->request->cost = channel_switch.is_disabled && !channel_switch.is_gentle ? COST_DISABLE : COST_ENABLE;

@@ -283,6 +283,23 @@ END
         [ "$(api '/v1/tenants?all=1' | jq -r '.[0] | [.state, .devices[0].share_permille] | @csv')" = '"ended",450' ]
 }
 
+@test "a tenant whose channels stay without service when the next daemon takes over is served again" {
+        local n before
+        daemon_start
+        lodger one --mem 1G -- "$load_program" -t 300 sync
+        wait_for eval '[ "$(of one used_ns)" -gt 100000000 ]'
+        for n in 1 2 3 4; do # calls that enable: the shim's after the daemon's death, and those of the next daemon
+                daemon_end KILL
+                "$plain/src/sublet" sim --dir "$machine" --fault enable-lost-at=$n
+                sleep 0.8
+                daemon_start
+                wait_for eval '[ "$(of one state)" = running ]'
+                sleep 0.2
+                before=$(of one used_ns)
+                wait_for eval '[ "$(of one used_ns)" -gt $((before + 300000000)) ]'
+        done
+}
+
 @test "a tenant that ended while no daemon was there is closed by the next one" {
         daemon_start
         # shellcheck disable=SC2016 # for the inner shell
