@@ -15,6 +15,7 @@
 
 #define EVERY (10 * NSEC_PER_SEC)
 #define RETRY NSEC_PER_SEC
+#define PAUSE_MOST_MSEC 5000 /* a container waits 20 s for its allocation: docs/kubernetes.md */
 #define ANNOTATE_EVERY (300 * NSEC_PER_SEC)
 #define ANNOTATE_RETRY (5 * NSEC_PER_SEC)
 
@@ -278,7 +279,8 @@ static int start_informer(struct allocation_reporter *reporter)
                                                            .drop = on_drop,
                                                            .end = on_end },
                                                 .api = reporter->api,
-                                                .fail = on_fail };
+                                                .fail = on_fail,
+                                                .pause_most_msec = PAUSE_MOST_MSEC };
         return informer_start(&reporter->informer);
 }
 

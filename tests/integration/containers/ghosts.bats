@@ -73,7 +73,7 @@ told() {
         sleep 12
         is_there lost
         is_there forked
-        patience=60 wait_for eval '! is_there lost && ! is_there forked'
+        wait_for eval '! is_there lost && ! is_there forked'
         told lost # forked has only a lease that was kept for it: crun installs the filter at the start
         is_there kept
         is_there runs

@@ -49,7 +49,7 @@ within() { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || { echo "$1 is not within $2
         job a 6 --gpu 0,1 --share 70
         job b 6 --gpu 0,1 --share 30
         touch "$machine/barrier/go"
-        patience=20 wait_for is_done a b
+        wait_for is_done a b
         a=$(steps_of a) b=$(steps_of b)
         echo "alone $alone in 3 s; a $a, b $b in 6 s"
         within $((a * 1000 / (a + b))) 620 780
@@ -70,7 +70,7 @@ more_than() { [ "$(n_steps "$2")" -gt "$1" ]; }
         daemon_end KILL
         wait_for more_than $(($(n_steps a) + 50)) a
         wait_for more_than $(($(n_steps b) + 50)) b
-        patience=20 wait_for is_done a b
+        wait_for is_done a b
         daemon_start
 }
 

@@ -25,7 +25,7 @@ happened() { "$sublet" events | grep -E "$1" | grep -q "${2:-}"; }
 goes_on() { # NAME: it makes more rounds, and nothing differs
         local name=$1 before
         before=$(rounds "$name")
-        patience=40 wait_for eval '[ "$(rounds "$name")" -gt $((before + 1)) ]' || { tail -3 "$machine/$name"; return 1; }
+        wait_for eval '[ "$(rounds "$name")" -gt $((before + 1)) ]' || { tail -3 "$machine/$name"; return 1; }
         run ! grep -qvE '^(ready|round [0-9]+)$' "$machine/$name"
 }
 holder() { # NAME MIB [OPTION...]: a tenant that holds so much
@@ -222,7 +222,7 @@ pair() {
         goes_on other
         [ ! -s "$machine/two.b" ]
         "$sublet" end other
-        patience=20 wait_for eval '[ "$(of two state)" = running ]'
+        wait_for eval '[ "$(of two state)" = running ]'
         goes_on two.a
         goes_on two.b
 }
@@ -313,7 +313,7 @@ vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\
         daemon_end KILL
         daemon_start
         wait_for eval '[ "$(of one state)" = suspended ]'
-        patience=20 wait_for eval '[ "$(of one state)" = running ]'
+        wait_for eval '[ "$(of one state)" = running ]'
         happened RESUMED 'nobody is there any more'
         sleep 0.5
         [ "$(of two state)" = suspended ]

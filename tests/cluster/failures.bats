@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What goes wrong (docs/kubernetes.md), a row a test: what runs goes on, what cannot be is said, and all is well after it.
+# shellcheck disable=SC2034,SC2154  # $with and $said are of pod, in pods.bash
+bats_require_minimum_version 1.5.0
+load pods
+
+idle='exec gpu-load -t 900 idle'
+deep='exec gpu-load -t 900 -k 20000 sync'
+
+setup() {
+        with=.
+        if ! phase_is one Running 2> /dev/null; then
+                pod one "$(rents main 6 30 "$deep")"
+                phase one Running
+                until_ok 60 has_tenants 1
+        fi
+}
+
+teardown() {
+        [ -n "${BATS_TEST_COMPLETED:-}" ] || explain
+}
+
+teardown_file() {
+        gone
+        kubectl delete namespace plain --ignore-not-found --wait=false
+}
+
+offers() { [ "$(kubectl get node "$node" -o 'jsonpath={.status.allocatable.sublet\.dev/gpu-mem}')" = "$1" ]; }
+reason() { # POD: why its container does not run
+        kubectl get pod "$1" -o json | jq -r '[.status.message, .status.reason, (.status.containerStatuses[]?.state | .waiting, .terminated | .message?, .reason?)] |
+                map(select(. != null)) | join("; ")'
+        kubectl get events -o json | jq -r --arg pod "$1" '.items[] | select(.involvedObject.name == $pod and .type == "Warning") | .message'
+}
+
+# runs NAME: a new pod does, and what ran before still does
+runs() {
+        pod "$1" "$(rents main 2 10 "$idle")"
+        phase "$1" Running
+        phase_is one Running
+        grows one
+        agree
+        gone "$1"
+        until_ok 60 has_tenants 1
+}
+
+# plain NAME...: that many pods that rent nothing and run nowhere, in the namespace plain
+plain() {
+        local name
+        for name; do
+                jq -cn --arg name "$name" '{apiVersion: "v1", kind: "Pod", metadata: {name: $name, namespace: "plain"},
+                        spec: {nodeSelector: {no: "where"}, containers: [{name: "main", image: "localhost/gpu:1"}]}}'
+        done | kubectl create -f -
+}
+
+@test "what could never start is refused when it is created" {
+        refused none "$(rents main 0 "" "$idle")"
+        echo "$said"
+        [[ $said = *'0 of GPU memory'* ]]
+        with='.spec.containers[0].resources.limits = {"sublet.dev/gpu-count": "1"}'
+        refused count "$(rents main 1 "" "$idle")"
+        echo "$said"
+        [[ $said = *gpu-count* ]]
+}
+
+@test "no webhook answers: pods that rent nothing are created as ever, a hundred of a hundred; those that rent are not" {
+        kubectl create namespace plain
+        until_ok 30 kubectl -n plain get serviceaccount default
+        part_end webhook
+        [ "$(plain $(seq -f p%g 100) | grep -c created)" = 100 ]
+        refused late "$(rents main 2 10 "$idle")"
+        [[ $said = *webhook* ]]
+        grows one
+        part_start webhook
+        until_ok 30 curl -skf https://127.0.0.1:8443/healthz
+        kubectl delete namespace plain --wait=false
+        runs after
+}
+
+@test "the daemon is away: nothing new starts, with the reason; after 15 s the node offers nothing; then all as before" {
+        part_end daemon
+        pod early "$(rents main 2 10 "$idle")"
+        until_ok 60 eval '[ -n "$(reason early)" ]'
+        ! phase_is early Running
+        until_ok 60 offers 0
+        phase_is one Running
+        part_start daemon
+        until_ok 60 offers 32
+        until_ok 60 has_tenants 1
+        gone early
+        runs after
+}
+
+@test "the device plugin is away: what runs does not notice, nothing new starts; then all as before" {
+        part_end plugin
+        grows one
+        pod early "$(rents main 2 10 "$idle")"
+        sleep 5
+        ! phase_is early Running
+        grows one
+        part_start plugin
+        until_ok 90 offers 32
+        gone early
+        runs after
+}
+
+@test "the API server is away for half a minute: what runs goes on, and a pod is bound soon after its return" {
+        local since
+        before=$(tenant one main used_ns)
+        part_end apiserver
+        sleep 15
+        until_ok 30 has_used one "$before"
+        sleep 15
+        part_start apiserver
+        until_ok 60 kubectl get --raw /readyz
+        since=$SECONDS
+        until_ok 30 curl -skf https://127.0.0.1:12345/readyz # 3 s of its own: extender.bats in tests/integration/kube
+        echo "the extender was ready after $((SECONDS - since)) s"
+        until_ok 30 eval 'pod after "$(rents main 2 10 "$idle")"'
+        until_ok 60 eval '[ -n "$(kubectl get pod after -o "jsonpath={.spec.nodeName}")" ]'
+        echo "a pod was bound after $((SECONDS - since)) s"
+        gone after
+        until_ok 90 has_tenants 1
+        runs later
+}
+
+said_of() { kubectl get events -o json | jq -r --arg pod "$1" --arg reason "$2" '.items[] | select(.involvedObject.name == $pod and .reason == $reason) | .message'; }
+
+@test "a running pod's annotations: less is done at once, more than it was given is not, with an event" {
+        kubectl annotate --overwrite pod one sublet.dev/mem=4G sublet.dev/share=20 > /dev/null
+        until_ok 60 eval '[ "$(tenant one main quota_bytes)" = 4294967296 ]'
+        [ "$(tenant one main share_asked_permille)" = 200 ]
+        kubectl annotate --overwrite pod one sublet.dev/mem=7G > /dev/null
+        until_ok 60 eval '[[ $(said_of one NotResized) = *"6 GiB are allocated to it"* ]]'
+        [ "$(tenant one main quota_bytes)" = 4294967296 ]
+        kubectl annotate --overwrite pod one sublet.dev/mem=6G sublet.dev/share=30 > /dev/null
+        until_ok 60 eval '[ "$(tenant one main quota_bytes)" = 6442450944 ]'
+        grows one
+        agree
+}
