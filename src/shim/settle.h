@@ -4,6 +4,6 @@
 
 #include "gate/gate.h"
 
-/* Call it after the tenant's last process has ended. Waits until the ledger is empty, at most 5 s, and raises
- * BOOKS_NOT_EMPTY for each device where it is not. */
+/* Call it after the tenant's last process has ended. Waits until the ledger is empty, at most 5 s (30 s on a machine so
+ * busy that few looks fit into that), and raises BOOKS_NOT_EMPTY for each device where it is not. */
 void settle(struct gate *gate, const struct lease *lease);
