@@ -136,12 +136,13 @@ static enum answer failed_as(const sublet_ctx_t *ctx, ngx_peer_connection_t *pc,
         ngx_http_upstream_t *u = ctx->request->upstream;
         ngx_connection_t *c = pc->connection;
 
+        /* Also before the request is sent: of a reset that nginx has not seen yet, connecting tells. */
+        if (pc->cached && !u->headers_in.status_n && now - ctx->decided < STALE_WITHIN)
+                return ANSWER_STALE;
         if (!u->request_sent)
                 return ANSWER_REFUSED;
         if (c && (c->read->timedout || c->write->timedout))
                 return ANSWER_SILENT;
-        if (pc->cached && !u->headers_in.status_n && now - ctx->decided < STALE_WITHIN)
-                return ANSWER_STALE;
         return ANSWER_BROKEN;
 }
 

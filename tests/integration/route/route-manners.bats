@@ -87,6 +87,9 @@ asked() { # REPLICA: how often
         for _ in 1 2 3 4 5; do
                 [ "$(ask_all 60)" = ' 60 200' ]
         done
+        for name in a b; do # nor does one count as the replica's failure
+                [ "$(curl -sS --unix-socket "$dir/run/api/api.sock" "http://x/v1/replicas/$name" | jq .failed)" -eq 0 ]
+        done
 }
 
 @test "a busy replica that says until when by a date is left alone that long, at most half a minute" {
