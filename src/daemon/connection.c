@@ -7,7 +7,6 @@
 #include "gate/gate.h"
 #include "shim/shim.h"
 #include "daemon/containers/attach.h"
-#include "daemon/containers/pending.h"
 #include "daemon/state/admit.h"
 #include "daemon/state/events.h"
 #include "daemon/state/goals.h"
@@ -21,43 +20,23 @@
 #include <sys/epoll.h>
 
 enum {
-        CONNECTIONS_MAX = 512,
-        CONNECTIONS_SPARE = 128, /* of these, for root only: hooks, runtimes */
-        CONNECTIONS_PER_USER = 64,
-        ATTACHING_MAX = 256,
-
         LIMIT_SEC = 60,
         FIRST_SEC = 10, /* until the first message, at attach.sock the token, has come: peers send it at once */
         READY_SEC = 8,  /* run waits 10 for the answer */
 };
 
-struct connection {
-        struct connection *next;
-        struct daemon *daemon;
-        struct loop_source source; /* owns its descriptor */
-        struct pending_asker asker;
-        struct ucred peer;
-        enum connection_kind kind;
-        uint64_t attaching;    /* at attach.sock: the tenancy that a process of it hands over */
-        struct tenant *tenant; /* admitted, not started */
-        bool is_waiting;       /* admitted; answered when the device is ready for it */
-        bool has_spoken;       /* one message came, whole: a packet is a message */
-        bool is_hook;          /* its container waits for an allocation: --patience is added to the limit */
-        nsec since;
-};
-
-static uint64_t sender_of(enum connection_kind kind, uid_t uid)
+uint64_t connection_sender(enum connection_kind kind, uid_t uid)
 {
         return kind == CONNECTION_ATTACH ? daemon_sender_inside(uid) : daemon_sender(uid);
 }
 
 /* Root of the machine is trusted; root of a container is not. */
-static bool is_late(enum connection_kind kind, uid_t uid)
+bool connection_is_late(enum connection_kind kind, uid_t uid)
 {
-        return (uid != 0 || kind == CONNECTION_ATTACH) && descriptors_are_late(sender_of(kind, uid));
+        return (uid != 0 || kind == CONNECTION_ATTACH) && descriptors_are_late(connection_sender(kind, uid));
 }
 
-static void connection_drop(struct connection *connection)
+void connection_drop(struct connection *connection)
 {
         struct daemon *daemon = connection->daemon;
         struct connection **at = &daemon->connections;
@@ -67,7 +46,7 @@ static void connection_drop(struct connection *connection)
         *at = connection->next;
         daemon->n_connections--;
         loop_drop(daemon->loop, &connection->source);
-        descriptors_drop(connection->source.fd, sender_of(connection->kind, connection->peer.uid));
+        descriptors_drop(connection->source.fd, connection_sender(connection->kind, connection->peer.uid));
         if (connection->tenant)
                 admit_undo(daemon, connection->tenant);
         attach_undo(daemon, connection->attaching);
@@ -358,8 +337,8 @@ static size_t n_wanted(enum connection_kind kind, const char *type)
 static void on_message(struct loop_source *source, uint32_t events)
 {
         struct connection *connection = source->context;
-        uint64_t sender = sender_of(connection->kind, connection->peer.uid);
-        bool is_over = is_late(connection->kind, connection->peer.uid);
+        uint64_t sender = connection_sender(connection->kind, connection->peer.uid);
+        bool is_over = connection_is_late(connection->kind, connection->peer.uid);
         struct message message;
 
         (void)events;
@@ -378,30 +357,12 @@ static void on_message(struct loop_source *source, uint32_t events)
                 connection_drop(connection);
 }
 
-/* attach.sock is mounted into containers, whose root has no privilege there. */
-bool connections_accept(const struct daemon *daemon, enum connection_kind kind, uid_t uid)
-{
-        bool is_attach = kind == CONNECTION_ATTACH, is_root = uid == 0 && !is_attach;
-        unsigned int n = 0, n_attaching = 0;
-
-        if (kind == CONNECTION_SHIM)
-                return uid == daemon->uid;
-        for (const struct connection *c = daemon->connections; c; c = c->next) {
-                n += c->peer.uid == uid && (c->kind == CONNECTION_ATTACH) == is_attach;
-                n_attaching += c->kind == CONNECTION_ATTACH;
-        }
-        if ((is_attach && n_attaching >= ATTACHING_MAX) || is_late(kind, uid))
-                return false;
-        return is_root ? daemon->n_connections < CONNECTIONS_MAX :
-                         daemon->n_connections < CONNECTIONS_MAX - CONNECTIONS_SPARE && n < CONNECTIONS_PER_USER;
-}
-
 void connection_new(struct daemon *daemon, enum connection_kind kind, int socket, const struct ucred *peer)
 {
         struct connection *connection = calloc(1, sizeof(*connection));
 
         if (!connection) {
-                descriptors_drop(socket, sender_of(kind, peer->uid));
+                descriptors_drop(socket, connection_sender(kind, peer->uid));
                 return;
         }
         *connection = (struct connection){ .next = daemon->connections,

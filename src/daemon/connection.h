@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "daemon/containers/pending.h"
 #include "daemon/state/daemon.h"
 
 #include <sys/socket.h>
@@ -24,11 +25,33 @@ enum connection_kind {
         CONNECTION_SHIM,
 };
 
-/* Whether one more connection of that kind may come from this user; a user's do not keep others out. */
-bool connections_accept(const struct daemon *daemon, enum connection_kind kind, uid_t uid);
+/* For accept.c and connection.c. */
+struct connection {
+        struct connection *next;
+        struct daemon *daemon;
+        struct loop_source source; /* owns its descriptor */
+        struct pending_asker asker;
+        struct ucred peer;
+        enum connection_kind kind;
+        uint64_t attaching;    /* at attach.sock: the tenancy that a process of it hands over */
+        struct tenant *tenant; /* admitted, not started */
+        bool is_waiting;       /* admitted; answered when the device is ready for it */
+        bool has_spoken;       /* one message came, whole: a packet is a message */
+        bool is_hook;          /* its container waits for an allocation: --patience is added to the limit */
+        nsec since;
+};
 
 /* Takes the socket over. */
 void connection_new(struct daemon *daemon, enum connection_kind kind, int socket, const struct ucred *peer);
 
 void connections_tick(struct daemon *daemon, nsec now); /* answers who waits, drops who takes too long */
 void connections_drop(struct daemon *daemon);           /* all */
+
+/* As whose its descriptors are dropped (base/descriptors.h). */
+uint64_t connection_sender(enum connection_kind kind, uid_t uid);
+
+/* So many of them do not close that nothing more is taken. */
+bool connection_is_late(enum connection_kind kind, uid_t uid);
+
+/* With what was granted and not started. */
+void connection_drop(struct connection *connection);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/rights.h"
 #include "gate/gate.h"
+#include "daemon/accept.h"
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
 #include "daemon/containers/ghosts.h"

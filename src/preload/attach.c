@@ -144,15 +144,31 @@ static int attach_hand_over(int socket, const struct lease_descriptor *descripto
         return r;
 }
 
+/* Returns the socket at which it may hand itself over, or -errno. Where many connect at once, one that has not said
+ * anything yet may be dropped (daemon/accept.c): then another. */
+static int attach_reach(const struct lease_descriptor *descriptor)
+{
+        int socket, r = -ECONNRESET;
+
+        for (int i = 0; i < ATTACH_TRIES && (r == -ECONNRESET || r == -EPIPE); i++) {
+                socket = attach_connect(descriptor->listening_socket);
+                if (socket < 0)
+                        return socket;
+                r = attach_ask(socket, descriptor);
+                if (r == 0)
+                        return socket;
+                (void)next_close(socket);
+        }
+        return r;
+}
+
 static int attach_decide(const struct lease_descriptor *descriptor)
 {
-        int socket = attach_connect(descriptor->listening_socket), r = socket;
+        int socket = attach_reach(descriptor), r;
 
         if (socket < 0)
-                return r;
-        r = attach_ask(socket, descriptor);
-        if (r == 0)
-                r = attach_hand_over(socket, descriptor);
+                return socket;
+        r = attach_hand_over(socket, descriptor);
         (void)next_close(socket);
         return r;
 }

@@ -24,7 +24,7 @@
 
 #include <stdbool.h>
 
-/* Blocks for at most 2 x ATTACH_MS if the daemon does not answer. */
+/* Blocks for at most 2 x ATTACH_MS if the daemon does not answer, ATTACH_TRIES times as long if it then hangs up. */
 void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_source source);
 
 /* True: the gate decides and the library does nothing. Inherited by fork, as the filter is. */
@@ -33,4 +33,5 @@ const char *attach_refusal(void); /* why no driver call may be made, or NULL; st
 
 enum {
         ATTACH_MS = 2000,
+        ATTACH_TRIES = 4, /* of a connection that ends before the answer */
 };

@@ -7,6 +7,7 @@
  * After each step the leases fit the devices, unless a shim of another daemon was taken in. At the end, when all have
  * hung up, no connection is left and no descriptor.
  */
+#include "daemon/accept.h"
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
 #include "daemon/containers/pending.h"

@@ -132,6 +132,10 @@ def come(name, n):
         held.append(s)
     return held
 held = come("attach.sock", 600)
+if os.fork() == 0: # and goes on
+    while True:
+        held = (held + come("attach.sock", 1))[-200:]
+        time.sleep(0.001)
 for uid in range(2000, 2010):
     if os.fork() == 0:
         os.setuid(uid)
@@ -144,6 +148,7 @@ END
         crowd=$!
         wait_for eval '[ "$(grep -c full "$machine/full")" = 10 ]'
         on timeout 10 "$sublet" run -q --mem 1G -- true
+        attached --mem 1G -- "$interposed" threads 2 # of the same number of user as those at attach.sock
         pkill -P "$crowd"
         kill "$crowd"
 }

@@ -5,7 +5,9 @@
 #include "daemon/fake_daemon.h"
 
 #include "base/cleanup.h"
+#include "daemon/accept.h"
 #include "daemon/connection.h"
+#include "preload/usage_segment.h"
 #include "shim/mps_server.h"
 
 #include <poll.h>
@@ -48,12 +50,14 @@ static const char *answers(int socket, json_t *body, int fd)
 {
         static char type[32];
         struct message message;
-        int r;
+        int r = MESSAGE_E_NONE;
 
         if (body)
                 assert_int_equal(message_send(socket, body, &fd, fd >= 0), MESSAGE_OK);
-        fake_daemon_turn(daemon_);
-        r = message_receive(socket, &message);
+        for (int i = 0; i < 20 && r == MESSAGE_E_NONE; i++) { /* hundreds may be before it */
+                fake_daemon_turn(daemon_);
+                r = message_receive(socket, &message);
+        }
         if (r != MESSAGE_OK)
                 return r == MESSAGE_E_NONE ? "" : "gone"; /* or it is soon: is_gone */
         (void)snprintf(type, sizeof(type), "%s", message_type(&message));
@@ -226,14 +230,14 @@ static void keeper_sock_takes_nothing_but_a_hello(void **state)
         assert_int_equal(daemon_->tenants.n, 0);
 }
 
-/* Their far ends are closed at once; nobody turns the loop. */
-static unsigned int fill(enum connection_kind kind, uid_t uid)
+/* Comes n times and says nothing. The far ends are closed at once; nobody turns the loop. How many got in. */
+static unsigned int come(enum connection_kind kind, uid_t uid, unsigned int n)
 {
-        unsigned int n = 0;
+        unsigned int n_in = 0;
 
-        for (; connections_accept(daemon_, kind, uid); n++)
+        for (unsigned int i = 0; i < n && connections_accept(daemon_, kind, uid); i++, n_in++)
                 (void)close(connects(kind, uid));
-        return n;
+        return n_in;
 }
 
 static void no_user_keeps_others_out(void **state)
@@ -241,24 +245,80 @@ static void no_user_keeps_others_out(void **state)
         unsigned int n = 0;
 
         (void)state;
-        assert_int_equal(fill(CONNECTION_TENANT, 1), 64);
-        assert_true(connections_accept(daemon_, CONNECTION_TENANT, 2));
+        assert_int_equal(come(CONNECTION_TENANT, 1, 200), 200);
+        assert_int_equal(daemon_->n_connections, 64);
         for (uid_t uid = 2; uid < 10; uid++)
-                n += fill(CONNECTION_TENANT, uid);
-        assert_int_equal(n, 512 - 128 - 64);
-        assert_true(connections_accept(daemon_, CONNECTION_TENANT, 0)); /* these are kept for root */
+                n += come(CONNECTION_TENANT, uid, 70);
+        assert_int_equal(n, 8 * 70);
+        assert_int_equal(daemon_->n_connections, 512 - 128);
+        assert_int_equal(come(CONNECTION_TENANT, 0, 200), 128); /* these are kept for root */
+        assert_int_equal(daemon_->n_connections, 512);
 }
 
 static void root_of_a_container_is_nobody_special_at_attach_sock(void **state)
 {
-        unsigned int n = 0;
+        (void)state;
+        for (uid_t uid = 0; uid < 10; uid++)
+                assert_int_equal(come(CONNECTION_ATTACH, uid, 70), 70);
+        assert_int_equal(daemon_->n_connections, 256);
+        assert_true(connections_accept(daemon_, CONNECTION_TENANT, 1));
+        assert_int_equal(daemon_->n_connections, 256);
+}
+
+/* A tenant without a shim, whose token is zeros. */
+static json_t *token_of_a_tenant(const char *name)
+{
+        struct tenant *tenant = fake_tenant_put(daemon_, name, 100, 10, 0);
+        json_t *body = message_new("attach");
+
+        tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
+        assert_int_equal(usage_segment_new(tenant->lease.id, &tenant->segment), 0);
+        (void)json_object_set_new(body, "tenancy", json_integer((json_int_t)tenant->lease.id));
+        (void)json_object_set_new(body, "token", json_string("00000000000000000000000000000000"));
+        return body;
+}
+
+/* Of one container its root, and every user that it likes to be, has all the connections that there are. */
+static void whoever_shows_its_token_gets_in_and_stays_whatever_comes(void **state)
+{
+        _cleanup_(closep) int root = -1, user = -1;
 
         (void)state;
-        assert_int_equal(fill(CONNECTION_ATTACH, 0), 64);
-        for (uid_t uid = 1; uid < 10; uid++)
-                n += fill(CONNECTION_ATTACH, uid);
-        assert_int_equal(n, 256 - 64);
-        assert_true(connections_accept(daemon_, CONNECTION_TENANT, 1));
+        for (uid_t uid = 0; uid < 300; uid++)
+                (void)come(CONNECTION_ATTACH, uid, 2);
+        assert_true(connections_accept(daemon_, CONNECTION_ATTACH, 0)); /* another container's */
+        root = connects(CONNECTION_ATTACH, 0);
+        assert_int_equal(come(CONNECTION_ATTACH, 0, 63), 63);
+        assert_string_equal(answers(root, token_of_a_tenant("one"), -1), "go");
+        assert_true(connections_accept(daemon_, CONNECTION_ATTACH, 99));
+        user = connects(CONNECTION_ATTACH, 99);
+        for (uid_t uid = 0; uid < 4; uid++)
+                assert_int_equal(come(CONNECTION_ATTACH, uid, 60), 60);
+        assert_string_equal(answers(user, token_of_a_tenant("two"), -1), "go");
+        (void)come(CONNECTION_ATTACH, 0, 200);
+        (void)come(CONNECTION_ATTACH, 99, 200);
+        assert_string_equal(answers(root, message_new("failed"), -1), "refused");
+        assert_string_equal(answers(user, message_new("failed"), -1), "refused");
+}
+
+static void a_lease_is_not_lost_to_newcomers_and_a_user_with_nothing_but_leases_has_no_more(void **state)
+{
+        int sockets[64];
+        char name[8];
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(sockets); i++) {
+                assert_true(connections_accept(daemon_, CONNECTION_TENANT, 7));
+                sockets[i] = connects(CONNECTION_TENANT, 7);
+                (void)snprintf(name, sizeof(name), "t%zu", i);
+                assert_string_equal(answers(sockets[i], lease(name, "1G"), -1), "granted");
+        }
+        assert_false(connections_accept(daemon_, CONNECTION_TENANT, 7));
+        for (uid_t uid = 8; uid < 20; uid++)
+                assert_int_equal(come(CONNECTION_TENANT, uid, 70), 70);
+        assert_int_equal(daemon_->tenants.n, 64);
+        for (size_t i = 0; i < ARRAY_SIZE(sockets); i++)
+                (void)close(sockets[i]);
 }
 
 int main(void)
@@ -277,6 +337,8 @@ int main(void)
                 TEST(keeper_sock_takes_nothing_but_a_hello),
                 TEST(no_user_keeps_others_out),
                 TEST(root_of_a_container_is_nobody_special_at_attach_sock),
+                TEST(whoever_shows_its_token_gets_in_and_stays_whatever_comes),
+                TEST(a_lease_is_not_lost_to_newcomers_and_a_user_with_nothing_but_leases_has_no_more),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
