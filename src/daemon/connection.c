@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "gate/gate.h"
 #include "shim/shim.h"
 #include "daemon/containers/attach.h"
@@ -257,6 +258,8 @@ static int read_container(const struct connection *connection, const struct mess
                                "containers are announced by their runtime, as root or as the daemon's user");
         if (!text || oci_state_parse(text, strlen(text), ret, &wrong) != 0)
                 return err_say(err, -EINVAL, "what the hook sent is no state of a container (%s)", wrong);
+        if (!process_is_near(connection->peer.pid, connection->peer.uid)) /* numbers of another PID namespace */
+                ret->pid = ret->process = 0;
         return 0;
 }
 

@@ -88,7 +88,7 @@ void listeners_tick(struct daemon *daemon)
         nsec now = clock_now();
 
         agent_tick(daemon, now);
-        pending_tick(daemon);
+        pending_tick(daemon, now);
         ghosts_tick(daemon);
         connections_tick(daemon, now);
         watch_stuck(daemon, now);

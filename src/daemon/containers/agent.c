@@ -5,7 +5,9 @@
  * becomes an event, and the descriptor is closed: the container runs without a GPU.
  *
  * Root and the daemon's own user may connect (mode 0600, SO_PEERCRED). Even so callers are bounded: CALLERS_MAX at
- * once, OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
+ * once, OCI_STATE_MAX bytes each, CALL_SEC seconds from the first of them on, and the loop never waits for one. crun
+ * connects when it makes a container and sends when that starts, which may be days later: who has sent nothing has no
+ * deadline, and the oldest of them gives way to a newcomer where there are too many.
  */
 #include "daemon/containers/pending.h"
 
@@ -25,7 +27,7 @@
 #include <sys/socket.h>
 
 enum {
-        CALLERS_MAX = 64,
+        CALLERS_MAX = 256,
         CALL_SEC = 5,
         PIECE = 16 * 1024,
 };
@@ -39,7 +41,7 @@ struct caller {
         size_t size;
         int listener; /* -1: not received */
         size_t n_fds; /* received in all, or 2 of more */
-        nsec since;
+        nsec since;   /* when the first byte came; 0: none has */
 };
 
 static void caller_drop(struct caller *caller)
@@ -75,6 +77,8 @@ static ssize_t receive(struct caller *caller)
 
         if (n < 0)
                 return n;
+        if (!caller->since)
+                caller->since = clock_now();
         if (rights.n)
                 caller->listener = rights.fds[0];
         caller->n_fds += rights.n + (rights.flags & MSG_CTRUNC ? 1 : 0);
@@ -159,10 +163,25 @@ static void on_piece(struct loop_source *source, uint32_t events)
                 parse_state(caller, n == 0);
 }
 
+/* The list has the newest first. */
+static void drop_oldest_silent(struct daemon *daemon)
+{
+        struct caller *found = NULL;
+
+        for (struct caller *c = daemon->callers; c; c = c->next)
+                if (!c->since)
+                        found = c;
+        if (found)
+                caller_refuse(found, "nothing came yet, and too many others have connected since");
+}
+
 void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer)
 {
-        struct caller *caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
+        struct caller *caller;
 
+        if (daemon->n_callers >= CALLERS_MAX)
+                drop_oldest_silent(daemon);
+        caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
         if (!caller) {
                 descriptors_drop(fd, daemon_sender(peer->uid));
                 return;
@@ -171,8 +190,7 @@ void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer)
                                    .daemon = daemon,
                                    .source = { .fd = fd, .ready = on_piece, .context = caller },
                                    .peer = *peer,
-                                   .listener = -1,
-                                   .since = clock_now() };
+                                   .listener = -1 };
         daemon->callers = caller;
         daemon->n_callers++;
         if (loop_add(daemon->loop, &caller->source, EPOLLIN) < 0)
@@ -183,8 +201,8 @@ void agent_tick(struct daemon *daemon, nsec now)
 {
         for (struct caller *c = daemon->callers, *next; c; c = next) {
                 next = c->next;
-                if (now - c->since > CALL_SEC * NSEC_PER_SEC)
-                        caller_refuse(c, "the state did not come within 5 s");
+                if (c->since && now - c->since > CALL_SEC * NSEC_PER_SEC)
+                        caller_refuse(c, "the state did not come within 5 s of its beginning");
         }
 }
 

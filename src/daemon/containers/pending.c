@@ -197,14 +197,15 @@ static void pending_refuse(struct pending_container *pending, int r, const char 
         pending_free(pending);
 }
 
-static void pending_retry(struct pending_container *pending)
+static void pending_retry(struct pending_container *pending, nsec now)
 {
-        nsec waited = clock_now() - pending->since;
+        nsec waited = now - pending->since;
         struct err err = { 0 };
         int r;
 
         if (pending->tenant) {
-                if (waited > KEPT_SEC * NSEC_PER_SEC || ghosts_is_due(pending->daemon, pending->tenant))
+                if ((!pending->life.is_added && waited > KEPT_SEC * NSEC_PER_SEC) ||
+                    ghosts_is_due(pending->daemon, pending->tenant))
                         pending_free(pending);
                 return;
         }
@@ -223,11 +224,11 @@ static void pending_retry(struct pending_container *pending)
                 pending_refuse(pending, -ENOENT, "what was allocated to it has been taken back");
 }
 
-void pending_tick(struct daemon *daemon)
+void pending_tick(struct daemon *daemon, nsec now)
 {
         for (struct pending_container *a = daemon->pending_containers, *next; a; a = next) {
                 next = a->next;
-                pending_retry(a);
+                pending_retry(a, now);
         }
 }
 
@@ -299,7 +300,7 @@ int pending_ask(struct daemon *daemon, const struct oci_container *container, ui
                         emit_refused(daemon, container, err->text);
                         return r;
                 }
-                if (container->pid > 0) /* else KEPT_SEC is its only limit */
+                if (container->pid > 0) /* else KEPT_SEC is its limit */
                         (void)watch_life(pending, (int)syscall(SYS_pidfd_open, container->pid, 0), EPOLLIN);
         }
         r = try_lease(pending, err);

@@ -3,8 +3,9 @@
  * Containers on their way to a lease. A container is announced by its hook, by its listener, or by both, the hook
  * first:
  *
- *      hook       asks for a lease. A granted lease is kept for the container until its listener comes, its first
- *                 process is gone, or KEPT_SEC have passed. If it is refused, the runtime does not start the container
+ *      hook       asks for a lease. A granted lease is kept for the container until its listener comes or its first
+ *                 process is gone; KEPT_SEC where that process is not known. A container may be made long before it is
+ *                 started. If it is refused, the runtime does not start the container
  *      listener   starts the tenant's shim, with the kept lease or with a new one
  *
  * A process that the runtime adds to a running container (exec) has a listener of its own and joins the container's
@@ -46,5 +47,5 @@ void pending_drop(struct daemon *daemon, const char *id);
 /* A listener came; it is taken over. Its refusal is an event. */
 void pending_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener);
 
-void pending_tick(struct daemon *daemon); /* containers that wait are tried again; ten times a second */
+void pending_tick(struct daemon *daemon, nsec now); /* containers that wait are tried again; ten times a second */
 void pending_close(struct daemon *daemon);

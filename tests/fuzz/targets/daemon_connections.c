@@ -263,7 +263,7 @@ static void tick(unsigned int seconds)
 {
         later += (nsec)seconds * NSEC_PER_SEC;
         agent_tick(node, clock_now() + later);
-        pending_tick(node);
+        pending_tick(node, clock_now() + later);
         connections_tick(node, clock_now() + later);
 }
 

@@ -70,3 +70,11 @@ runtime() {
 @test "what is put into it later is the same tenant's" {
         execs_into_the_same_tenant
 }
+
+@test "it may be started long after it was made" { # crun has connected to the daemon by then, and says nothing yet
+        bundle e '.annotations = {"sublet.dev/mem": "1G"}' /t/gpu-families meminfo
+        in_own_mounts crun --root "$machine/crun" create -b "$bundles/e" e < /dev/null > "$machine/e" 2>&1 3>&-
+        sleep 7
+        in_own_mounts crun --root "$machine/crun" start e
+        wait_for says e total_mib=1024
+}

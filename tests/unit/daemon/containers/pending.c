@@ -10,6 +10,7 @@
 #include "oci/profile.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -109,11 +110,11 @@ static void a_hook_waits_for_an_allocation_that_comes_later(void **state)
 
         (void)state;
         assert_int_equal(ask(&tenant), PENDING_E_LATER);
-        pending_tick(daemon_);
+        pending_tick(daemon_, clock_now());
         assert_int_equal(hook.n, 0);
         allocate();
-        pending_tick(daemon_);
-        pending_tick(daemon_);
+        pending_tick(daemon_, clock_now());
+        pending_tick(daemon_, clock_now());
         assert_int_equal(hook.n, 1);
         assert_int_equal(hook.r, 0);
         assert_string_equal(hook.tenant->lease.tenant, "shop.web-0.main");
@@ -126,7 +127,7 @@ static void without_an_allocation_a_hook_is_refused_when_patience_is_over(void *
         (void)state;
         assert_int_equal(ask(&tenant), PENDING_E_LATER);
         daemon_->settings.patience = 0;
-        pending_tick(daemon_);
+        pending_tick(daemon_, clock_now());
         assert_int_equal(hook.n, 1);
         assert_int_equal(hook.r, -EPERM);
         assert_int_equal(daemon_->n_pending, 0);
@@ -141,7 +142,7 @@ static void a_hook_that_left_gets_no_answer_and_the_lease_is_kept(void **state)
         assert_int_equal(ask(&tenant), PENDING_E_LATER);
         pending_forget(daemon_, &hook.asker);
         allocate();
-        pending_tick(daemon_);
+        pending_tick(daemon_, clock_now());
         assert_int_equal(hook.n, 0);
         assert_int_equal(daemon_->tenants.n, 1);
 }
@@ -160,6 +161,38 @@ static void a_container_that_ends_while_it_waits_is_forgotten(void **state)
         (void)waitpid(container.pid, NULL, 0);
         assert_int_equal(daemon_->n_pending, 0);
         assert_int_equal(hook.r, -ESRCH);
+}
+
+static void a_lease_is_kept_for_as_long_as_the_containers_first_process_is_there(void **state)
+{
+        const struct tenant *tenant = NULL;
+
+        (void)state;
+        allocate();
+        container.pid = fork();
+        while (!container.pid)
+                pause();
+        assert_int_equal(ask(&tenant), 0);
+        pending_tick(daemon_, clock_now() + 3600 * NSEC_PER_SEC);
+        assert_int_equal(daemon_->tenants.n, 1);
+        (void)kill(container.pid, SIGKILL);
+        for (int i = 0; i < 1000 && daemon_->n_pending; i++)
+                fake_daemon_turn(daemon_);
+        (void)waitpid(container.pid, NULL, 0);
+        assert_int_equal(daemon_->tenants.n, 0);
+}
+
+static void a_lease_of_a_container_whose_first_process_is_not_known_is_kept_for_a_minute(void **state)
+{
+        const struct tenant *tenant = NULL;
+
+        (void)state;
+        allocate();
+        assert_int_equal(ask(&tenant), 0);
+        pending_tick(daemon_, clock_now() + 59 * NSEC_PER_SEC);
+        assert_int_equal(daemon_->tenants.n, 1);
+        pending_tick(daemon_, clock_now() + 61 * NSEC_PER_SEC);
+        assert_int_equal(daemon_->tenants.n, 0);
 }
 
 static void a_gpu_without_a_lease_is_refused_and_a_container_that_wants_none_may_start(void **state)
@@ -204,7 +237,7 @@ static void a_second_listener_of_a_container_is_closed_and_the_first_one_waits_o
         assert_true(is_open(first));
         assert_int_equal(daemon_->n_pending, 1);
         daemon_->settings.patience = 0;
-        pending_tick(daemon_);
+        pending_tick(daemon_, clock_now());
         assert_false(is_open(first));
         assert_int_equal(daemon_->n_pending, 0);
 }
@@ -265,6 +298,8 @@ int main(void)
                 TEST(without_an_allocation_a_hook_is_refused_when_patience_is_over),
                 TEST(a_hook_that_left_gets_no_answer_and_the_lease_is_kept),
                 TEST(a_container_that_ends_while_it_waits_is_forgotten),
+                TEST(a_lease_is_kept_for_as_long_as_the_containers_first_process_is_there),
+                TEST(a_lease_of_a_container_whose_first_process_is_not_known_is_kept_for_a_minute),
                 TEST(a_gpu_without_a_lease_is_refused_and_a_container_that_wants_none_may_start),
                 TEST(a_listener_for_another_driver_is_closed),
                 TEST(a_second_listener_of_a_container_is_closed_and_the_first_one_waits_on),
