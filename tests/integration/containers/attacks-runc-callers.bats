@@ -31,5 +31,5 @@ load ../attacks-runc
 @test "twelve hundred processes take the quota together and no more" { stays_in many-processes; }
 @test "exports in more processes than descriptors take the quota and no more" { stays_in descriptors; }
 @test "what needs a table of its own, namespaces, mounts or userfaultfd finds nothing to try there" {
-        finds_nothing caller-own-table caller-namespaces blocked-mount blocked-poll
+        finds_nothing caller-own-table caller-namespaces blocked-mount blocked-poll exec-midway
 }

@@ -128,6 +128,16 @@ few() {
         [ "$(value slowest_ms "$said")" -lt 3000 ]
 }
 
+@test "memory of processes in the midst of an exec stays charged, and they delay no call" {
+        stops exec-midway
+        [ "$(value slowest_ms "$said")" -lt 8000 ] # the exec goes on after 15 s
+}
+
+@test "what threads were asking for when their process executed another program is charged" {
+        stops exec-with-calls
+        books_are_empty
+}
+
 # What would hang does so for 40 s: then the program lets go.
 @test "an epoll whose lock nobody gives back delays no call of the tenant, and its quota holds" {
         stops blocked-poll
