@@ -101,12 +101,17 @@ static int listening_socket_open(struct daemon *daemon, struct listening_socket 
 {
         int type = listening_socket->type | SOCK_NONBLOCK;
         char path[SOCKET_PATH];
+        bool refuses;
         int r;
 
         if (snprintf(path, sizeof(path), "%s/%s", daemon->settings.dir, listening_socket->name) >= (int)sizeof(path))
                 return err_set(err, -ENAMETOOLONG, "listening on %s/%s", daemon->settings.dir, listening_socket->name);
-        r = listening_socket->is_groups ? socket_listen_group(type, daemon->settings.group, path) :
-                                          socket_listen(type, listening_socket->mode, "%s", path);
+        if (listening_socket->kind == CONNECTION_ATTACH) /* until it has shown its token (containers/attach.c) */
+                r = socket_listen_for_bytes(type, GROUP_ANY, path, &refuses);
+        else if (listening_socket->is_groups)
+                r = socket_listen_group(type, daemon->settings.group, path);
+        else
+                r = socket_listen(type, listening_socket->mode, "%s", path);
 
         listening_socket->source = (struct loop_source){ .fd = r, .ready = on_accept, .context = daemon };
         if (r >= 0)

@@ -91,6 +91,13 @@ int socket_listen_for_bytes(int type, gid_t group, const char *path, bool *ret_r
         return listen_group(type, group, path, ret_refuses);
 }
 
+void socket_take_descriptors(int fd)
+{
+        const int yes = 1;
+
+        (void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &yes, sizeof(yes)); /* older kernels always do */
+}
+
 int socket_connect(int type, unsigned int patience, const char *path, ...)
 {
         const struct timeval span = { .tv_sec = patience };

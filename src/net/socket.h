@@ -35,6 +35,9 @@ int socket_listen_group(int type, gid_t group, const char *path);
  * *ret_refuses: it does; Linux can since 6.16. */
 int socket_listen_for_bytes(int type, gid_t group, const char *path, bool *ret_refuses);
 
+/* On a connection of such a socket: from here on descriptors are welcome. */
+void socket_take_descriptors(int fd);
+
 /* patience: seconds that connecting, and each send and receive after it, may take; 0: any. Returns the descriptor;
  * -errno. */
 int socket_connect(int type, unsigned int patience, const char *path, ...) __attribute__((format(printf, 3, 4)));

@@ -2,15 +2,17 @@
 /*
  * attach.sock: where libsublet.so hands a tenant's process over to a gate (preload/attach.h).
  *
- * It may be mounted into a container: it accepts nothing else. The token of a lease descriptor proves the tenancy, and
- * gives the gate of that very tenancy only, to one process at a time. "attach" marks the usage segment, so that no
- * program begins to count inside meanwhile; "listener" starts the shim.
+ * It may be mounted into a container: it accepts nothing else, and where the kernel can refuse descriptors (6.16) none
+ * before the token: those that do not close would keep others out (base/descriptors.h). The token of a lease descriptor
+ * proves the tenancy, and gives the gate of that very tenancy only, to one process at a time. "attach" marks the usage
+ * segment, so that no program begins to count inside meanwhile; "listener" starts the shim.
  */
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gate/gate.h"
+#include "net/socket.h"
 #include "preload/usage_segment.h"
 #include "shim/shim.h"
 #include "daemon/containers/attach.h"
@@ -125,7 +127,11 @@ static const char *attach_step(struct daemon *daemon, uint64_t *tenancy, struct 
 bool attach_handle(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message)
 {
         const char *why = attach_step(daemon, tenancy, message);
-        json_t *body = message_new(!why ? "attached" : *why ? "refused" : "go");
+        json_t *body;
+
+        if (why && !*why)
+                socket_take_descriptors(socket); /* before it hears so and sends one */
+        body = message_new(!why ? "attached" : *why ? "refused" : "go");
 
         if (why && *why)
                 (void)json_object_set_new(body, "text", json_string(why));

@@ -155,6 +155,11 @@ clogs_end() {
         wait "$clog"
 }
 
+# 83 is SO_PASSRIGHTS: whether this kernel can refuse descriptors
+refuses_descriptors() {
+        /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).setsockopt(socket.SOL_SOCKET, 83, 0)' 2> /dev/null
+}
+
 n_stuck() { api /metrics | awk '$1 == "sublet_daemon_descriptors_stuck" { print $2 }'; }
 
 @test "descriptors that do not close, sent to the daemon's sockets, hold up nobody but their sender" {
@@ -165,12 +170,16 @@ n_stuck() { api /metrics | awk '$1 == "sublet_daemon_descriptors_stuck" { print 
         [ "${output#waited }" -ge 1000 ] || { echo "no attack: $output ms"; return 1; }
         daemon_start
         clogs 4001 tenant.sock attach.sock
-        grep -q '^sent 8 of 8' "$machine/sent.4001"
+        if refuses_descriptors; then # at attach.sock, where none of them has shown a token
+                grep -q '^sent 4 of 8' "$machine/sent.4001"
+        else
+                grep -q '^sent 8 of 8' "$machine/sent.4001"
+        fi
         timeout 20 "$sublet" ps
         as_user 4002 timeout 20 "$sublet" run --mem 1G -- true
         wait_for happened DESCRIPTORS_STUCK
         api /v1/events | jq -e 'any(.[]; .name == "DESCRIPTORS_STUCK" and (.detail | contains("user 4001")))'
-        wait_for eval '[ "$(n_stuck)" -ge 200 ]'
+        wait_for eval '[ "$(n_stuck)" -ge 100 ]'
         run ! as_user 4001 timeout 20 "$sublet" run --mem 1G -- true # not heard until its own are closed
         as_user 4002 timeout 20 "$sublet" run --mem 1G -- true       # which starts a process beside all these
         clogs_end
@@ -197,8 +206,7 @@ n_stuck() { api /metrics | awk '$1 == "sublet_daemon_descriptors_stuck" { print 
         setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
         daemon_start
         clogs 4001 sublet.sock
-        # 83 is SO_PASSRIGHTS: where the kernel can refuse them, it does
-        if /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).setsockopt(socket.SOL_SOCKET, 83, 0)' 2> /dev/null; then
+        if refuses_descriptors; then
                 grep -q '^sent 0 of 4' "$machine/sent.4001"
         fi
         timeout 20 "$sublet" ps
