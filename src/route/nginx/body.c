@@ -162,6 +162,8 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
                         ctx->item.due = ctx->item.deadline;
         } else if (HEADER_IS(h, "X-Sublet-Priority") && ctx->may_priority) {
                 (void)hints_priority(h->value.data, h->value.len, &ctx->item.priority);
+        } else if (HEADER_IS(h, "X-Sublet-Resume")) {
+                ctx->wants_sequel = h->value.len == 5 && ngx_strncasecmp(h->value.data, (u_char *)"allow", 5) == 0;
         }
 }
 
@@ -223,7 +225,7 @@ static int read_json(sublet_ctx_t *ctx)
 }
 
 /* All of a body in one piece of memory. NULL: none, or no memory. ret_map: to be unmapped, if it is not NULL. */
-static char *whole_body(ngx_http_request_t *r, size_t *ret_size, void **ret_map)
+char *sublet_whole_body(ngx_http_request_t *r, size_t *ret_size, void **ret_map)
 {
         ngx_chain_t *first = r->request_body ? r->request_body->bufs : NULL;
         u_char *copy, *at;
@@ -254,7 +256,7 @@ static int read_form(sublet_ctx_t *ctx)
         const char *found = "";
         size_t size, n = 0;
         void *map;
-        char *body = whole_body(ctx->request, &size, &map);
+        char *body = sublet_whole_body(ctx->request, &size, &map);
         int r;
 
         if (body)
@@ -309,5 +311,6 @@ int sublet_read_request(sublet_ctx_t *ctx)
         read_headers(ctx); /* a header has precedence over the body */
         if (!pool_serves(ctx->pool, ctx->query.model) && ctx->pool->settings.is_complete)
                 return sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
+        sublet_sequel_begin(ctx);
         return 1;
 }

@@ -11,6 +11,7 @@
  *      watch.c      takes requests from replicas that are out or silent
  *      upstream.c   connects to the replica, and to another if that fails
  *      reply.c      judges what comes back, and keeps it until its first byte
+ *      sequel.c     lets a stream that broke off go on at another replica
  *      answer.c     errors in the API's own form, GET /v1/models
  *      api.c        the agent's API;  wait.c  its long poll;  metrics.c  /metrics for Prometheus
  *      variables.c  variables for logs and headers
@@ -28,6 +29,7 @@
 #include "route/pool.h"
 #include "route/queue.h"
 #include "route/keys/usage.h"
+#include "route/request/sequel.h"
 
 typedef struct {
         ngx_str_t name;
@@ -54,6 +56,20 @@ typedef struct {
 typedef struct {
         sublet_zone_t *route, *api, *models;
 } sublet_loc_t;
+
+typedef struct {
+        struct sequel stream;
+        ngx_event_t cut;                     /* the rest is asked for */
+        ngx_int_t (*inner_init)(void *data); /* these of the proxy module */
+        ngx_int_t (*inner_filter)(void *data, ssize_t bytes);
+        void (*inner_finalize)(ngx_http_request_t *r, ngx_int_t rc);
+        ngx_recv_pt inner_recv;                  /* of the replica's connection */
+        ngx_http_upstream_handler_pt await_head; /* nginx's, while no head is there */
+        ngx_http_event_handler_pt check_client;
+        uint32_t n_added;       /* tokens of the prompt that are the answer's */
+        unsigned is_cut : 1;    /* the replica's connection has ended, which nginx does not know yet */
+        unsigned is_second : 1; /* the client has the beginning, from another replica */
+} sublet_sequel_t;
 
 typedef struct {
         ngx_queue_t queue; /* of the held requests */
@@ -87,6 +103,7 @@ typedef struct {
         const sublet_key_t *key;     /* NULL: none */
         struct allowance *allowance; /* of the key, if it has a limit; in shared memory */
         struct usage *usage;         /* what its answer says; NULL: nobody asks, or it has not begun */
+        sublet_sequel_t *sequel;     /* NULL: its answer cannot go on elsewhere */
         uint64_t reserved;           /* tokens of the key's budget */
         uint32_t n_choices;
         nsec retry_after; /* of the refusal; 0: nobody said */
@@ -107,7 +124,8 @@ typedef struct {
         unsigned is_background : 1;
         unsigned is_line_empty : 1; /* of a stream: its last line has nothing yet, or \r */
         unsigned is_given_up : 1;   /* no other try */
-        unsigned is_cut : 1;        /* the answer did not come to its end, or the client left before */
+        unsigned wants_sequel : 1;
+        unsigned is_cut : 1; /* the answer did not come to its end, or the client left before */
 } sublet_ctx_t;
 
 extern ngx_module_t ngx_http_sublet_module;
@@ -160,6 +178,7 @@ void sublet_limits_leave(sublet_ctx_t *ctx);
 
 /* body.c */
 int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */
+char *sublet_whole_body(ngx_http_request_t *r, size_t *ret_size, void **ret_map);
 
 /* upstream.c */
 ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us);
@@ -172,6 +191,16 @@ void sublet_loud(sublet_ctx_t *ctx);
 void sublet_reply_wrap(sublet_ctx_t *ctx);
 int sublet_may_buy(sublet_ctx_t *ctx, nsec now); /* another try, from the budget */
 void sublet_filter_init(void);
+
+/* sequel.c */
+void sublet_sequel_begin(sublet_ctx_t *ctx);                                    /* the request was read */
+void sublet_sequel_wrap(sublet_ctx_t *ctx);                                     /* as sublet_reply_wrap */
+void sublet_sequel_head(ngx_http_request_t *r);                                 /* nginx waits for a head */
+int sublet_sequel_fits(const sublet_ctx_t *ctx, int is_events, int is_encoded); /* this good answer can be the rest */
+int sublet_sequel_is_cut(const sublet_ctx_t *ctx); /* of this try: the rest is to come from elsewhere */
+void sublet_sequel_leave(sublet_ctx_t *ctx);       /* a try is over, and its load given back */
+void sublet_sequel_end(sublet_ctx_t *ctx);
+void sublet_sequel_init(void);
 
 /* answer.c */
 ngx_int_t sublet_send(ngx_http_request_t *r, ngx_uint_t status, const char *type, u_char *text, size_t size);

@@ -146,6 +146,9 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         ctx->answer = answer == ANSWER_NONE ? ANSWER_GOOD : answer; /* pings have filled the buffer */
         if (ctx->is_stored && u->headers_in.status_n == NGX_HTTP_NOT_FOUND)
                 ctx->answer = ANSWER_ABSENT;
+        if (ctx->answer == ANSWER_GOOD &&
+            !sublet_sequel_fits(ctx, body_of(r, u).is_events, find_header(u, "Content-Encoding") != NULL))
+                ctx->answer = ANSWER_GARBLED;
         if (ctx->at < 0)
                 return NGX_OK;
         if (ctx->answer == ANSWER_GOOD) {
@@ -155,9 +158,9 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         now = clock_now();
         if (ctx->answer == ANSWER_BUSY)
                 pool_busy(ctx->pool, ctx->at, busy_for(u), now);
-        if (!goes_elsewhere(ctx, now)) { /* the client gets the replica's own words */
+        if (!goes_elsewhere(ctx, now)) { /* the client gets the replica's own words, unless it has another's */
                 say_when(r, ctx);
-                return NGX_OK;
+                return ctx->sequel && ctx->sequel->is_second ? NGX_ERROR : NGX_OK;
         }
         ctx->is_bought = 1;
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;
@@ -206,6 +209,7 @@ static ngx_int_t process_header(ngx_http_request_t *r)
         ngx_uint_t version = r->http_version;
         ngx_int_t rc;
 
+        sublet_sequel_head(r);
         while (!ctx->has_head) {
                 rc = read_head(r, ctx);
                 if (rc == NGX_HTTP_UPSTREAM_INVALID_HEADER)
@@ -221,7 +225,10 @@ static ngx_int_t process_header(ngx_http_request_t *r)
                 if (!ctx->has_head && begin_head(r, ctx) != NGX_OK)
                         return NGX_ERROR;
         }
-        return judge(r, ctx);
+        rc = judge(r, ctx);
+        if (rc == NGX_OK && ctx->sequel && ctx->sequel->is_second)
+                r->header_sent = 0; /* nginx sends this one, too: up to our filter */
+        return rc;
 }
 
 static ngx_int_t reinit_request(ngx_http_request_t *r)
@@ -246,6 +253,7 @@ void sublet_reply_wrap(sublet_ctx_t *ctx)
         u->reinit_request = reinit_request;
         ctx->has_head = 0;
         ctx->head_from = NULL;
+        sublet_sequel_wrap(ctx);
 }
 
 /* ---- the body ------------------------------------------------------------------------------------------- */
@@ -284,4 +292,5 @@ void sublet_filter_init(void)
 {
         next_body_filter = ngx_http_top_body_filter;
         ngx_http_top_body_filter = body_filter;
+        sublet_sequel_init();
 }

@@ -59,13 +59,15 @@ void sublet_first_byte(sublet_ctx_t *ctx)
         sublet_unwatch(ctx);
         ctx->is_first = 1;
         ctx->is_answer = 1;
-        ctx->first_at = now;
         sublet_count(ctx, ctx->at, POOL_UNANSWERED, -1);
         sublet_count(ctx, ctx->at, POOL_PREFILL, -(int64_t)ctx->fresh);
         learn_patience(ctx, now);
         rate_first(&ctx->pool->replicas[ctx->at].rate, &ctx->ticket, ctx->is_stream, now);
         (void)pool_answered(ctx->pool, ctx->at, ANSWER_GOOD, now);
-        pool_measure(&ctx->pool->first, now - ctx->arrived);
+        if (!ctx->first_at) { /* else the rest of a stream */
+                ctx->first_at = now;
+                pool_measure(&ctx->pool->first, now - ctx->arrived);
+        }
 }
 
 /* What was given up counts as if it had come now. */
@@ -254,6 +256,7 @@ static void cleanup(void *data)
         }
         sublet_release(ctx);
         sublet_limits_leave(ctx);
+        sublet_sequel_end(ctx);
 }
 
 sublet_ctx_t *sublet_ctx(ngx_http_request_t *r)

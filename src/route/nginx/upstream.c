@@ -151,7 +151,7 @@ static enum answer how_it_ended(const sublet_ctx_t *ctx, ngx_peer_connection_t *
         if (client_left(ctx->request))
                 return ANSWER_LEFT;
         if (ctx->answer == ANSWER_GOOD)
-                return broke_off(pc, ctx->request->upstream) ? ANSWER_CUT : ANSWER_GOOD;
+                return sublet_sequel_is_cut(ctx) || broke_off(pc, ctx->request->upstream) ? ANSWER_CUT : ANSWER_GOOD;
         if (ctx->answer == ANSWER_NONE && state & NGX_PEER_FAILED)
                 return failed_as(ctx, pc, now);
         return ctx->answer;
@@ -205,6 +205,7 @@ static void free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         ctx->is_cut = answer == ANSWER_CUT || answer == ANSWER_LEFT;
         note_end(ctx, answer, now);
         sublet_release(ctx);
+        sublet_sequel_leave(ctx);
         if (!(state & NGX_PEER_FAILED))
                 return;
         pc->tries = may_go_on(ctx, answer, now) ? TRIES : 0;
