@@ -2,11 +2,14 @@
 /* Directives, shared memory, the bell. */
 #include "route/nginx/module.h"
 
+#include <malloc.h>
 #include <sys/eventfd.h>
 
 enum {
-        SWEEP_MS = 20,  /* between two parts of a sweep of the index */
-        WATCH_MS = 100, /* while requests are held or unanswered */
+        MMAP_FROM = 4 * 1024 * 1024,  /* a body below it comes from the heap ... */
+        TRIM_FROM = 16 * 1024 * 1024, /* ... which gives back what is free at its end above this */
+        SWEEP_MS = 20,                /* between two parts of a sweep of the index */
+        WATCH_MS = 100,               /* while requests are held or unanswered */
         IDLE_MS = 500,
         DEAD_MS = 1000, /* between two looks for workers that were killed */
 };
@@ -285,6 +288,8 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events read data */
         sublet_zone_t **zones;
 
+        (void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM); /* else a body's pages are cleared anew for each request */
+        (void)mallopt(M_TRIM_THRESHOLD, TRIM_FROM);
         sublet_queue_init();
         sublet_watch_init();
         sublet_wait_init();
