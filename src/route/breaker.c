@@ -192,7 +192,7 @@ bool pool_is_out(const struct pool *pool, int replica)
 
 bool pool_has_other(const struct pool *pool, const struct pool_request *request, nsec now)
 {
-        for (int i = 0; i < POOL_REPLICAS; i++)
+        for (int i = 0; i < (int)pool->n_slots; i++)
                 if (!(request->tried >> i & 1) && pool_one_serves(pool, i, request->model) &&
                     pool_state(pool, i, now) == PICK_UP)
                         return true;

@@ -46,19 +46,29 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
 
 /* ---- replicas --------------------------------------------------------------------------------------- */
 
-bool pool_read(const struct pool *pool, int replica, struct pool_config *ret)
+static bool read_config(const struct pool *pool, int replica, struct pool_config *ret, size_t size)
 {
         const struct pool_replica *r = &pool->replicas[replica];
 
         for (int i = 0; i < 1000; i++) {
                 uint32_t version = atomic_load(&r->version);
 
-                memcpy(ret, &r->config, sizeof(*ret));
+                memcpy(ret, &r->config, size);
                 atomic_thread_fence(memory_order_acquire);
                 if (version % 2 == 0 && version == atomic_load(&r->version))
                         return atomic_load(&r->slot_state) == POOL_USED;
         }
         return false; /* its writer was killed; the agent writes again */
+}
+
+bool pool_read(const struct pool *pool, int replica, struct pool_config *ret)
+{
+        return read_config(pool, replica, ret, sizeof(*ret));
+}
+
+bool pool_reach(const struct pool *pool, int replica, struct pool_config *ret)
+{
+        return read_config(pool, replica, ret, offsetof(struct pool_config, n_models));
 }
 
 int pool_find(const struct pool *pool, const char *name)
@@ -122,6 +132,15 @@ static void set_numbers(struct pool *pool, int i, const struct pool_config *conf
         rate_share(&r->rate, config->share);
 }
 
+/* The lowest free slot is taken: what looks at all of them need not look at all there could be. */
+static void count_slots(struct pool *pool, uint32_t least)
+{
+        uint32_t n = pool->n_slots;
+
+        while (n < least && !atomic_compare_exchange_weak(&pool->n_slots, &n, least))
+                ;
+}
+
 int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
 {
         int i = pool_find(pool, config->name);
@@ -140,6 +159,7 @@ int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
         if (config->state == PICK_UP && r->state != PICK_UP)
                 rate_reset(&r->rate, now);
         pool_told(pool, i, config->state);
+        count_slots(pool, (uint32_t)i + 1);
         atomic_store(&r->slot_state, POOL_USED);
         atomic_fetch_add(&pool->serial, 1);
         return i;
@@ -191,7 +211,7 @@ bool pool_one_serves(const struct pool *pool, int replica, uint64_t model)
 
 bool pool_serves(const struct pool *pool, uint64_t model)
 {
-        for (int i = 0; i < POOL_REPLICAS; i++)
+        for (int i = 0; i < (int)pool->n_slots; i++)
                 if (pool_one_serves(pool, i, model))
                         return true;
         for (int i = 0; i < POOL_EXPECTED && pool->settings.expected[i]; i++)
@@ -321,7 +341,7 @@ static uint64_t candidates(const struct pool *pool, uint64_t model, uint64_t *re
         uint64_t mask = 0;
 
         *ret_indexed = 0;
-        for (int i = 0; i < POOL_REPLICAS; i++) {
+        for (int i = 0; i < (int)pool->n_slots; i++) {
                 const struct pool_replica *r = &pool->replicas[i];
 
                 if (!pool_one_serves(pool, i, model))

@@ -64,14 +64,14 @@ struct pool_config {
         char name[POOL_NAME], address[POOL_ADDRESS];
         struct sockaddr_storage sockaddr;
         socklen_t socklen;
-        uint32_t n_models;
-        char models[POOL_MODELS][POOL_MODEL];
         enum pick_state state;
         uint64_t rate;  /* work per second; 0: not known */
         uint32_t share; /* of a GPU, permille; 0: not known */
         uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms;
         bool hold, is_tls;
         char server_name[POOL_ADDRESS]; /* that its certificate must have */
+        uint32_t n_models;
+        char models[POOL_MODELS][POOL_MODEL]; /* last: most of it, and a request does not need them */
 };
 
 struct pool_replica {
@@ -140,6 +140,7 @@ struct pool {
         struct pool_histogram first, token, decision, held;
         struct pool_settings settings;
         struct pool_replica replicas[POOL_REPLICAS];
+        _Atomic uint32_t n_slots; /* of these, from the first, that were ever used */
         _Atomic int64_t n_held;
         _Atomic uint32_t n_routers; /* others that are heard ... */
         _Atomic int64_t routers_until;
@@ -160,9 +161,10 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret);
 
 /* ---- replicas ---- */
 
-int pool_find(const struct pool *pool, const char *name);                      /* slot, or -1 */
-bool pool_read(const struct pool *pool, int replica, struct pool_config *ret); /* false: not there */
-int pool_set(struct pool *pool, const struct pool_config *config, nsec now);   /* slot; -ENOSPC */
+int pool_find(const struct pool *pool, const char *name);                       /* slot, or -1 */
+bool pool_read(const struct pool *pool, int replica, struct pool_config *ret);  /* false: not there */
+bool pool_reach(const struct pool *pool, int replica, struct pool_config *ret); /* the same without its models */
+int pool_set(struct pool *pool, const struct pool_config *config, nsec now);    /* slot; -ENOSPC */
 void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
 bool pool_tick(struct pool *pool); /* periodically, by any worker: continues sweeping. True: there is more */

@@ -105,7 +105,7 @@ static int copy_replica(sublet_ctx_t *ctx, int at)
 {
         static struct pool_config config;
 
-        if (!pool_read(ctx->pool, at, &config))
+        if (!pool_reach(ctx->pool, at, &config))
                 return 0;
         ctx->sockaddr = config.sockaddr;
         ctx->socklen = config.socklen;

@@ -202,7 +202,7 @@ void media_feed(struct media *media, const void *text, size_t size)
 
 const struct media_family *media_family(const char *model)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(families) - 1; i++)
+        for (size_t i = 0; *model && i < ARRAY_SIZE(families) - 1; i++)
                 if (strcasestr(model, families[i].word))
                         return &families[i];
         return &families[ARRAY_SIZE(families) - 1];

@@ -30,10 +30,11 @@ enum action {
 
 static const struct key {
         unsigned char context;
+        unsigned char size;
         const char *name;
         unsigned char below, action;
 } keys[] = {
-#define KEY(context, name, below, action) { context, name, below, action },
+#define KEY(context, name, below, action) { context, sizeof(name) - 1, name, below, action },
 #include "route/request/keys.def"
 #undef KEY
 };
@@ -123,8 +124,8 @@ static void key_done(struct scan *scan)
         scan->context = in == TOKENS ? TOKENS : IGNORED;
         scan->action = in == TOKENS ? TEXT : SKIP;
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                if (keys[i].context == in && scan->n_key && keys[i].name[0] == scan->key[0] &&
-                    strlen(keys[i].name) == scan->n_key && !memcmp(keys[i].name, scan->key, scan->n_key)) {
+                if (keys[i].context == in && keys[i].size == scan->n_key && keys[i].name[0] == scan->key[0] &&
+                    !memcmp(keys[i].name, scan->key, scan->n_key)) {
                         scan->context = keys[i].below;
                         set_action(scan, in, keys[i].action);
                 }

@@ -72,6 +72,33 @@ static void a_request_goes_to_a_replica_of_its_model(void **state)
         assert_false(pool_serves(pool, pool_model_hash("z", 1)));
 }
 
+static void all_places_are_looked_at_also_when_the_first_are_free_again(void **state)
+{
+        struct pool_request request = asks("last");
+        struct pool_config config;
+        char name[] = "r00";
+        int last = -1;
+
+        (void)state;
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                name[1] = (char)('0' + i / 10);
+                name[2] = (char)('0' + i % 10);
+                last = add(name, i == POOL_REPLICAS - 1 ? "last" : "x", PICK_UP, 0);
+        }
+        for (int i = 0; i < POOL_REPLICAS - 1; i++)
+                pool_remove(pool, i);
+        assert_true(pool_serves(pool, request.model));
+        assert_true(pool_has_other(pool, &request, now));
+        assert_int_equal(decide("last").replica, last);
+        memset(&config, 0, sizeof(config));
+        assert_true(pool_reach(pool, last, &config));
+        assert_string_equal(config.name, "r63");
+        assert_int_equal(config.n_models, 0);
+        assert_true(pool_read(pool, last, &config));
+        assert_string_equal(config.models[0], "last");
+        assert_false(pool_reach(pool, 0, &config));
+}
+
 static void a_capacity_is_exact(void **state)
 {
         int a = add("a", "", PICK_UP, 2);
@@ -384,6 +411,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(a_request_goes_to_a_replica_of_its_model),
+                TEST(all_places_are_looked_at_also_when_the_first_are_free_again),
                 TEST(a_capacity_is_exact),
                 TEST(what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else),
                 TEST(what_a_dead_worker_had_is_taken_back_once_and_not_from_who_came_after_it),
