@@ -137,7 +137,7 @@ raw() {
         /usr/bin/python3 - "$dir/http" "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n$1\r\n\r\n$2" << 'PYTHON'
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.settimeout(5)
+s.settimeout(10) # nginx lingers for 5 s where it has not read a body
 s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode().decode("unicode_escape").encode("latin-1"))
 answer = b""
