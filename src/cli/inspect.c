@@ -190,6 +190,9 @@ static void print_device(const json_t *tenant, const json_t *device)
                      bytes_format(field_number(device, "quota_bytes"), quota),
                      bytes_format(field_number(device, "peak_bytes"), peak),
                      (unsigned long long)field_number(device, "refused"));
+        if (field_number(device, "swapped_bytes"))
+                (void)printf("  swapped    %s, in host memory\n",
+                             bytes_format(field_number(device, "swapped_bytes"), held));
         print_kinds(json_object_get(device, "kinds"));
         (void)printf("  share      %s, cap %s\n",
                      permille_format((unsigned int)field_permille(device, "share_permille"), share),

@@ -23,6 +23,7 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "PID is its first process of those that have the device open. MEMORY is what the tenant\n"
                             "holds, of its quota, with what it borrowed of its job behind a +, and lends behind a -.\n"
+                            "SWAPPED, where some tenant is suspended: what of it is in host memory instead.\n"
                             "P99, of a tenant with a goal (--latency): what its steps took in the last minute, the\n"
                             "goal, and how many steps were later since the daemon began.\n"
                             "ENGINES: its part of the time of copy engines, decoders and others.\n"
@@ -83,7 +84,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 {
         char memory[4 * BYTES_TEXT], engines[160], pid[24] = "-", gpu[WHEN_TEXT + 2], share[WHEN_TEXT], cap[WHEN_TEXT],
                                                    up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT],
-                                                   refused[24] = "-", goal[80];
+                                                   refused[24] = "-", goal[80], swapped[BYTES_TEXT] = "-";
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
                    *job = field_text(tenant, "job");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
@@ -98,11 +99,13 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                        field_is(device, "waiting") ? "*" : "");
         (void)snprintf(index, sizeof(index), "%llu%s%.64s", (unsigned long long)field_number(device, "index"),
                        *instance ? " " : "", instance);
+        if (field_number(device, "swapped_bytes"))
+                (void)bytes_format(field_number(device, "swapped_bytes"), swapped);
         (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
         if (field_number(tenant, "refused_calls"))
                 (void)snprintf(refused, sizeof(refused), "%llu",
                                (unsigned long long)field_number(tenant, "refused_calls"));
-        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), pid, index, memory, gpu,
+        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), pid, index, memory, swapped, gpu,
                   has_share(tenant, device) ?
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
@@ -114,17 +117,18 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 
 static int print_table(const json_t *tenants)
 {
-        static const char *const least[] = { "PROCESSES", "PLANE",   "CLASS", "CAP",   "REFUSED",
-                                             "SMS",       "ENGINES", "P99",   "JOB",   "PID",
-                                             "SINCE",     "COMMAND", "USER",  "SHARE", NULL };
+        static const char *const least[] = { "PROCESSES", "PLANE", "CLASS", "CAP", "REFUSED", "SMS",
+                                             "ENGINES",   "P99",   "JOB",   "PID", "SWAPPED", "SINCE",
+                                             "COMMAND",   "USER",  "SHARE", NULL };
         nsec now = clock_realtime();
         const json_t *tenant, *device;
         struct table table;
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "P99>?",
-                   "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "SWAPPED>?", "GPU>", "SHARE>", "CAP>",
+                   "SMS>?", "P99>?", "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>",
+                   "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

@@ -20,7 +20,8 @@
 
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
                             "Lists what tenants used: GPU time as metered, memory as held, and the time with work on\n"
-                            "engines beside graphics and compute: copy, decoder and others.\n"
+                            "engines beside graphics and compute: copy, decoder and others. HOST-GIB-HOURS, where\n"
+                            "there are any: what suspended tenants had in host memory instead of on the device.\n"
                             "\n"
                             "\f";
 
@@ -34,13 +35,14 @@ struct want {
 
 /* The sums of the last line. */
 struct sum {
-        double gpu_seconds, gib_hours;
+        double gpu_seconds, gib_hours, host_gib_hours;
         uint64_t n_refused;
 };
 
 enum {
         NAME_TEXT = 256,
         ENGINES_TEXT = 160,
+        HOURS_TEXT = 40,
 };
 
 static const char *const engines[] = {
@@ -76,10 +78,17 @@ static const char *engines_of(const json_t *seconds, char ret[static ENGINES_TEX
         return ret;
 }
 
+/* "-": none. */
+static const char *host_format(double hours, char ret[static HOURS_TEXT])
+{
+        (void)snprintf(ret, HOURS_TEXT, "%.4f", hours);
+        return hours > 0 ? ret : "-";
+}
+
 static void row(struct table *table, const json_t *entry, const struct want *want, struct sum *sum)
 {
         char cost[40] = "-", device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT],
-             to[WHEN_TEXT], name[NAME_TEXT], tenants[24] = "-", others[ENGINES_TEXT];
+             to[WHEN_TEXT], name[NAME_TEXT], tenants[24] = "-", others[ENGINES_TEXT], host[HOURS_TEXT];
 
         if (want->by)
                 (void)snprintf(tenants, sizeof(tenants), "%llu", (unsigned long long)field_number(entry, "tenants"));
@@ -90,11 +99,13 @@ static void row(struct table *table, const json_t *entry, const struct want *wan
         if (want->price > 0)
                 (void)snprintf(cost, sizeof(cost), "%.2f", field_real(entry, "gpu_seconds") / 3600 * want->price);
         table_row(table, name_of(entry, want->by, name), tenants, device, seconds, hours,
+                  host_format(field_real(entry, "host_gib_hours"), host),
                   bytes_format(field_number(entry, "peak_bytes"), peak), refused, cost,
                   moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to),
                   engines_of(json_object_get(entry, "engine_seconds"), others), NULL);
         sum->gpu_seconds += field_real(entry, "gpu_seconds");
         sum->gib_hours += field_real(entry, "gib_hours");
+        sum->host_gib_hours += field_real(entry, "host_gib_hours");
         sum->n_refused += field_number(entry, "refused");
 }
 
@@ -112,17 +123,17 @@ static const char *heading(const char *by, char buffer[static NAME_TEXT])
 
 static int print_table(const json_t *entries, const struct want *want)
 {
-        static const char *const least[] = { "TO",     "FROM", "ENGINE-SECONDS", "REFUSED", "TENANTS",
-                                             "DEVICE", "PEAK", "GIB-HOURS",      NULL };
-        char cost[40] = "-", seconds[40], hours[40], refused[24], name[NAME_TEXT];
+        static const char *const least[] = { "TO",     "FROM", "ENGINE-SECONDS", "REFUSED",   "TENANTS",
+                                             "DEVICE", "PEAK", "HOST-GIB-HOURS", "GIB-HOURS", NULL };
+        char cost[40] = "-", seconds[40], hours[40], refused[24], name[NAME_TEXT], host[HOURS_TEXT];
         struct sum sum = { 0 };
         const json_t *entry;
         struct table table;
         size_t i;
         int r;
 
-        table_init(&table, heading(want->by, name), "TENANTS>?", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>",
-                   "REFUSED>", "PRICE>?", "FROM", "TO", "ENGINE-SECONDS?", NULL);
+        table_init(&table, heading(want->by, name), "TENANTS>?", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>",
+                   "HOST-GIB-HOURS>?", "PEAK>", "REFUSED>", "PRICE>?", "FROM", "TO", "ENGINE-SECONDS?", NULL);
         json_array_foreach (entries, i, entry)
                 row(&table, entry, want, &sum);
         (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
@@ -131,8 +142,8 @@ static int print_table(const json_t *entries, const struct want *want)
         if (want->price > 0)
                 (void)snprintf(cost, sizeof(cost), "%.2f", sum.gpu_seconds / 3600 * want->price);
         if (json_array_size(entries) > 1)
-                table_row(&table, "(all)", want->by ? "" : "-", "", seconds, hours, "", refused, cost, "", "", "-",
-                          NULL);
+                table_row(&table, "(all)", want->by ? "" : "-", "", seconds, hours,
+                          host_format(sum.host_gib_hours, host), "", refused, cost, "", "", "-", NULL);
         table_fit(&table, table_width(stdout), least);
         r = table_print(&table, stdout);
         table_done(&table);
@@ -151,7 +162,7 @@ static void csv_word(const char *word)
         (void)putchar('"');
 }
 
-/* The engines are behind all other columns, so that one who reads by position reads what he read before. */
+/* What is new is behind all other columns, so that one who reads by position reads what he read before. */
 static void csv_engine_heading(const char *engine)
 {
         (void)putchar(',');
@@ -170,7 +181,7 @@ static void print_csv(const json_t *entries, const struct want *want)
                      want->by ? want->by : "tenant", want->by ? "tenants" : "uid", want->price > 0 ? ",price" : "");
         for (size_t k = 0; k < ARRAY_SIZE(engines); k++)
                 csv_engine_heading(engines[k]);
-        (void)putchar('\n');
+        (void)printf(",host_gib_hours\n");
         json_array_foreach (entries, i, entry) {
                 csv_word(name_of(entry, want->by, name));
                 (void)printf(",%llu,%llu,%s,%.3f,%.6f,%llu,%llu,%.0f,%.0f",
@@ -184,7 +195,7 @@ static void print_csv(const json_t *entries, const struct want *want)
                         (void)printf(",%.4f", field_real(entry, "gpu_seconds") / 3600 * want->price);
                 for (size_t k = 0; k < ARRAY_SIZE(engines); k++)
                         (void)printf(",%.3f", field_real(json_object_get(entry, "engine_seconds"), engines[k]));
-                (void)putchar('\n');
+                (void)printf(",%.6f\n", field_real(entry, "host_gib_hours"));
         }
 }
 

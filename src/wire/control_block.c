@@ -59,6 +59,11 @@ static_assert(sizeof(struct control_waiting) == 16, "layout of the control block
 static_assert(offsetof(struct control_block, began) == offsetof(struct control_block, waiting) + 16,
               "layout of the control block");
 static_assert(sizeof(struct control_began) == 16 * CONTROL_BLOCK_PROCESSES, "layout of the control block");
+static_assert(offsetof(struct control_block, before) ==
+                      offsetof(struct control_block, began) + 16 * CONTROL_BLOCK_PROCESSES,
+              "layout of the control block");
+static_assert(sizeof(struct control_before) == 8 * LEASE_DEVICES_MAX + 16 * CONTROL_BLOCK_PROCESSES,
+              "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -77,6 +82,7 @@ static const size_t sizes[] = { 0,
                                 offsetof(struct control_block, suspension),
                                 offsetof(struct control_block, waiting),
                                 offsetof(struct control_block, began),
+                                offsetof(struct control_block, before),
                                 sizeof(struct control_block) };
 static_assert(ARRAY_SIZE(sizes) == CONTROL_BLOCK_VERSION + 1, "a size for each version");
 
@@ -192,6 +198,11 @@ struct control_waiting *control_block_waiting(struct control_block *control)
 struct control_began *control_block_began(struct control_block *control)
 {
         return control && control->version >= 6 ? &control->began : NULL;
+}
+
+struct control_before *control_block_before(struct control_block *control)
+{
+        return control && control->version >= 7 ? &control->before : NULL;
 }
 
 const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device)

@@ -30,7 +30,7 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 6,     /* 1 ends with channels, 2 engines, 3 loans, 4 kinds, 5 waiting */
+        CONTROL_BLOCK_VERSION = 7,     /* 1 ends with channels, 2 engines, 3 loans, 4 kinds, 5 waiting, 6 began */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
         CONTROL_BLOCK_PROCESSES = 128,
         CONTROL_BLOCK_LOANS = 64,
@@ -130,6 +130,16 @@ struct control_began {
         _Atomic uint64_t listed[CONTROL_BLOCK_PROCESSES], suspended[CONTROL_BLOCK_PROCESSES];
 };
 
+/* D, for the daemon after it: what the ledger had when the tenant's suspension began, by device, less what has been of
+ * processes that ended since. What is on the device no more is in the host's memory. */
+struct control_before {
+        _Atomic bytes held[LEASE_DEVICES_MAX];
+        struct control_before_row {
+                _Atomic uint32_t process, device; /* index into suspension.processes */
+                _Atomic bytes held;               /* 0: it has ended, or no row */
+        } rows[CONTROL_BLOCK_PROCESSES];
+};
+
 struct control_block {
         /* S, before the memory is handed over; constant afterwards */
         char magic[8]; /* "sublet\0\1" */
@@ -164,6 +174,7 @@ struct control_block {
         struct control_kinds kinds[LEASE_DEVICES_MAX];                  /* since version 4: control_block_kinds */
         struct control_waiting waiting;                                 /* since version 5: control_block_waiting */
         struct control_began began;                                     /* since version 6: control_block_began */
+        struct control_before before;                                   /* since version 7: control_block_before */
 };
 
 enum {
@@ -200,6 +211,9 @@ struct control_waiting *control_block_waiting(struct control_block *control);
 
 /* NULL: likewise. */
 struct control_began *control_block_began(struct control_block *control);
+
+/* D. NULL: likewise. */
+struct control_before *control_block_before(struct control_block *control);
 
 /* NULL: likewise. */
 const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device);

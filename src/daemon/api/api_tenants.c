@@ -6,6 +6,7 @@
 #include "daemon/state/events.h"
 #include "daemon/state/goals.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/swapped.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static json_t *device_json(const struct daemon *daemon, const struct tenant *ten
         const struct sched_row *row = device_row(device, tenant);
 
         return json_pack(
-                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}",
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, "
+                "s:I}",
                 "index", (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
                 "held_bytes", (json_int_t)(control ? control->held : 0), "peak_bytes",
                 (json_int_t)(control ? control->peak : 0), "refused", (json_int_t)(control ? control->n_refused : 0),
@@ -82,7 +84,8 @@ static json_t *device_json(const struct daemon *daemon, const struct tenant *ten
                 "instance", tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL, "steps",
                 steps_json(daemon, tenant, row), "engines", engines_json(row), "holders",
                 api_holders(tenant, device->index), "borrowed", api_loans(daemon, tenant, device->index, false), "lent",
-                api_loans(daemon, tenant, device->index, true), "kinds", kinds_json(tenant, device->index));
+                api_loans(daemon, tenant, device->index, true), "kinds", kinds_json(tenant, device->index),
+                "swapped_bytes", (json_int_t)tenant_swapped(tenant, device->index));
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
@@ -97,7 +100,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -116,7 +119,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.goal ? json_integer(tenant->lease.goal / NSEC_PER_USEC) : json_null(), "suspended",
                 (int)(tenant->suspension.state == SUSPENSION_SUSPENDED), "sleep_after_us",
                 tenant->lease.sleep_after ? json_integer(tenant->lease.sleep_after / NSEC_PER_USEC) : json_null(),
-                "has_waker", (int)sleep_has_waker(tenant));
+                "has_waker", (int)sleep_has_waker(tenant), "swapped_bytes", (json_int_t)tenant_swapped_all(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */

@@ -4,6 +4,8 @@
 #include "daemon/api/api.h"
 #include "daemon/api/metrics.h"
 
+#include "daemon/state/suspend/swapped.h"
+
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "net/metrics.h"
@@ -38,6 +40,11 @@ static double peak(const struct sample *s)
 static double quota(const struct sample *s)
 {
         return (double)s->tenant->lease.devices[s->device->index].quota;
+}
+
+static double swapped(const struct sample *s)
+{
+        return (double)tenant_swapped(s->tenant, s->device->index);
 }
 
 static double refusals(const struct sample *s)
@@ -97,6 +104,8 @@ static const struct family {
         { "sublet_tenant_gpu_seconds_total", "counter", "Time on the device, metered.", gpu_seconds },
         { "sublet_tenant_memory_bytes", "gauge", "Device memory held.", memory },
         { "sublet_tenant_memory_peak_bytes", "gauge", "The most device memory held since the tenant began.", peak },
+        { "sublet_tenant_memory_swapped_bytes", "gauge", "Device memory moved out to host memory by a suspension.",
+          swapped },
         { "sublet_tenant_memory_quota_bytes", "gauge", "The bound of device memory.", quota },
         { "sublet_tenant_memory_refusals_total", "counter", "Allocations refused by the quota.", refusals },
         { "sublet_tenant_share_ratio", "gauge", "Guaranteed part of GPU time.", share },

@@ -41,7 +41,7 @@ enum {
 struct tenant_counted {
         nsec used;
         uint64_t refused;
-        bytes held, peak;
+        bytes held, peak, swapped;
         nsec engines[RM_N_ENGINES];
 };
 
@@ -63,6 +63,7 @@ struct tenant_suspension {
         int output;                  /* of the helper */
         bool is_waiting;             /* for a new list of processes, before the helper starts */
         nsec since;                  /* clock_now when it began */
+        nsec looked_at;              /* whether its processes are there still; swapped.c */
         bytes held;                  /* on all devices, then */
         char cause[64];              /* who asked, or why nobody had to */
         char text[240];              /* why the latest attempt failed; "": it did not */

@@ -4,13 +4,14 @@
  *
  * A control block's `used` only grows while its shim lives. Up to where it has been counted is stored with the usage
  * (S1 of store.h), and the difference is added. Memory counts as held until the next reading, also while there is no
- * daemon.
+ * daemon; so does what a suspended tenant has in host memory (swapped.h).
  */
 #include "daemon/state/daemon.h"
 
 #include "gate/gate.h"
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
+#include "daemon/state/suspend/swapped.h"
 #include "daemon/state/usage.h"
 
 #include <string.h>
@@ -23,7 +24,11 @@ static bool is_counted(const struct daemon *daemon, const struct tenant *tenant)
 static struct tenant_counted counted_of(const struct store_usage *usage)
 {
         struct tenant_counted counted = {
-                .used = usage->counted_used, .refused = usage->counted_refused, .held = usage->held, .peak = usage->peak
+                .used = usage->counted_used,
+                .refused = usage->counted_refused,
+                .held = usage->held,
+                .peak = usage->peak,
+                .swapped = usage->swapped,
         };
 
         memcpy(counted.engines, usage->counted_engines, sizeof(counted.engines));
@@ -52,8 +57,9 @@ void usage_start(struct daemon *daemon, struct tenant *tenant)
 void usage_restart(struct daemon *daemon, struct tenant *tenant)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                tenant->counted[i] =
-                        (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
+                tenant->counted[i] = (struct tenant_counted){ .held = tenant->counted[i].held,
+                                                              .peak = tenant->counted[i].peak,
+                                                              .swapped = tenant->counted[i].swapped };
 }
 
 static void read_engines(const struct tenant *tenant, const struct tenant_counted *counted, struct store_usage *usage)
@@ -65,6 +71,12 @@ static void read_engines(const struct tenant *tenant, const struct tenant_counte
                 usage->counted_engines[engine] = used > counted->engines[engine] ? used : counted->engines[engine];
                 usage->engines[engine] = usage->counted_engines[engine] - counted->engines[engine];
         }
+}
+
+/* Memory times time, by what was there at the reading before. */
+static uint64_t kib_ms(bytes was, nsec span)
+{
+        return was / KIB * (uint64_t)(span / NSEC_PER_MSEC);
 }
 
 /* Never negative, even if a control block should start again from 0. */
@@ -81,7 +93,9 @@ static struct store_usage read_usage(const struct tenant *tenant, const struct d
                                      .counted_refused = control->n_refused,
                                      .held = control->held,
                                      .peak = control->peak,
-                                     .kib_ms = counted->held / KIB * (uint64_t)(span / NSEC_PER_MSEC) };
+                                     .swapped = tenant_swapped(tenant, device->index),
+                                     .kib_ms = kib_ms(counted->held, span),
+                                     .host_kib_ms = kib_ms(counted->swapped, span) };
 
         if (usage.counted_used < counted->used)
                 usage.counted_used = counted->used;
@@ -96,7 +110,7 @@ static struct store_usage read_usage(const struct tenant *tenant, const struct d
 static bool is_news(const struct store_usage *usage, const struct tenant_counted *counted)
 {
         return usage->gpu || usage->kib_ms || usage->refused || usage->peak != counted->peak ||
-               usage->held != counted->held ||
+               usage->held != counted->held || usage->swapped != counted->swapped || usage->host_kib_ms ||
                memcmp(usage->counted_engines, counted->engines, sizeof(counted->engines)) != 0;
 }
 

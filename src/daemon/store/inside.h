@@ -25,19 +25,37 @@
         ROW(COUNTED_SET, "INSERT INTO counted(tenant, device, uuid, used, refused, held, peak, at) "                   \
                          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET used = ?4, "                \
                          "refused = ?5, held = ?6, peak = ?7, at = ?8")                                                \
-        ROW(COUNTED_GET, "SELECT used, refused, held, peak, at FROM counted WHERE tenant = ?1 AND device = ?2")        \
-        ROW(USAGE_LIST, "SELECT t.name, t.owner, u.device, c.uuid, sum(u.gpu), sum(u.kib_ms), max(u.peak), "           \
-                        "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)) FROM usage u "   \
-                        "JOIN tenants t ON t.id = u.tenant "                                                           \
-                        "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device WHERE u.bucket >= ?1 "          \
-                        "AND u.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "              \
-                        "GROUP BY t.name, t.owner, u.device, c.uuid ORDER BY t.name, u.device")                        \
+        ROW(COUNTED_GET, "SELECT c.used, c.refused, c.held, c.peak, c.at, h.held FROM counted c "                      \
+                         "LEFT JOIN host_counted h USING(tenant, device) WHERE c.tenant = ?1 AND c.device = ?2")       \
+        ROW(HOST_ADD, "INSERT INTO host_usage(bucket, tenant, device, kib_ms) VALUES(?1, ?2, ?3, ?4) "                 \
+                      "ON CONFLICT DO UPDATE SET kib_ms = kib_ms + ?4")                                                \
+        ROW(HOST_COUNTED_SET, "INSERT INTO host_counted(tenant, device, held) VALUES(?1, ?2, ?3) "                     \
+                              "ON CONFLICT DO UPDATE SET held = ?3")                                                   \
+        ROW(HOST_COUNTED_DROP, "DELETE FROM host_counted WHERE tenant = ?1 AND device = ?2")                           \
+        ROW(HOST_HOURS_MAKE, "INSERT INTO host_usage(bucket, tenant, device, kib_ms) "                                 \
+                             "SELECT bucket / 3600 * 3600 AS hour, tenant, device, sum(kib_ms) FROM host_usage "       \
+                             "WHERE bucket < ?1 AND bucket % 3600 > 0 GROUP BY bucket / 3600, tenant, device "         \
+                             "ON CONFLICT DO UPDATE SET kib_ms = kib_ms + excluded.kib_ms")                            \
+        ROW(HOST_MINUTES_DROP, "DELETE FROM host_usage WHERE bucket < ?1 AND bucket % 3600 > 0")                       \
+        ROW(USAGE_LIST,                                                                                                \
+            "SELECT t.name, t.owner, u.device, c.uuid, sum(u.gpu), sum(u.kib_ms), max(u.peak), "                       \
+            "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)), total(h.kib_ms) FROM "      \
+            "usage u "                                                                                                 \
+            "JOIN tenants t ON t.id = u.tenant "                                                                       \
+            "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device "                                           \
+            "LEFT JOIN host_usage h ON h.bucket = u.bucket AND h.tenant = u.tenant AND h.device = u.device "           \
+            "WHERE u.bucket >= ?1 "                                                                                    \
+            "AND u.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "                          \
+            "GROUP BY t.name, t.owner, u.device, c.uuid ORDER BY t.name, u.device")                                    \
         ROW(USAGE_BY,                                                                                                  \
             "SELECT CASE WHEN ?6 = '' THEN t.owner ELSE coalesce(json_extract(t.lease, ?6), '') END AS part, "         \
             "count(DISTINCT t.id), u.device, c.uuid, sum(u.gpu), sum(u.kib_ms), max(u.peak), "                         \
-            "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)) FROM usage u "               \
+            "sum(u.refused), min(max(u.bucket, t.since / 1000000000)), max(min(c.at, ?4)), total(h.kib_ms) FROM "      \
+            "usage u "                                                                                                 \
             "JOIN tenants t ON t.id = u.tenant "                                                                       \
-            "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device WHERE u.bucket >= ?1 "                      \
+            "JOIN counted c ON c.tenant = u.tenant AND c.device = u.device "                                           \
+            "LEFT JOIN host_usage h ON h.bucket = u.bucket AND h.tenant = u.tenant AND h.device = u.device "           \
+            "WHERE u.bucket >= ?1 "                                                                                    \
             "AND u.bucket < ?5 AND (?2 IS NULL OR t.name = ?2) AND (?3 < 0 OR t.owner = ?3) "                          \
             "GROUP BY part, u.device, c.uuid ORDER BY part, u.device")                                                 \
         ROW(HOURS_MAKE, "INSERT INTO usage(bucket, tenant, device, gpu, kib_ms, refused, peak) "                       \

@@ -67,13 +67,14 @@ struct store_usage {
         const char *uuid;
         nsec at; /* since the epoch; selects the bucket */
 
-        nsec gpu;         /* to add */
-        uint64_t kib_ms;  /* to add: memory times time */
-        uint64_t refused; /* to add */
+        nsec gpu;             /* to add */
+        uint64_t kib_ms;      /* to add: memory of the device times time */
+        uint64_t refused;     /* to add */
+        uint64_t host_kib_ms; /* to add: host memory of a suspended tenant times time */
 
         nsec counted_used; /* cumulative: up to where is counted (S1) */
         uint64_t counted_refused;
-        bytes held, peak;
+        bytes held, peak, swapped;
 
         nsec engines[RM_N_ENGINES],
                 counted_engines[RM_N_ENGINES]; /* to add, and cumulative; [RM_ENGINE_NONE]: not used */

@@ -39,12 +39,41 @@ static int set_counted(struct store *store, const struct store_usage *usage)
         return store_run(s);
 }
 
+/* What was in host memory, in tables of its own: a row for those that were suspended. */
+static int add_host(struct store *store, const struct store_usage *usage)
+{
+        sqlite3_stmt *s = store_use(store, STORE_HOST_ADD);
+
+        if (!usage->host_kib_ms)
+                return 0;
+        store_bind_number(s, 1, usage->at / NSEC_PER_SEC / STORE_BUCKET * STORE_BUCKET);
+        store_bind_number(s, 2, (int64_t)usage->tenant);
+        store_bind_number(s, 3, usage->device);
+        store_bind_number(s, 4, (int64_t)usage->host_kib_ms);
+        return store_run(s);
+}
+
+static int set_host_counted(struct store *store, const struct store_usage *usage)
+{
+        sqlite3_stmt *s = store_use(store, usage->swapped ? STORE_HOST_COUNTED_SET : STORE_HOST_COUNTED_DROP);
+
+        store_bind_number(s, 1, (int64_t)usage->tenant);
+        store_bind_number(s, 2, usage->device);
+        if (usage->swapped)
+                store_bind_number(s, 3, (int64_t)usage->swapped);
+        return store_run(s);
+}
+
 int store_usage_add(struct store *store, const struct store_usage *usage)
 {
         int r = add_usage(store, usage);
 
         if (r == 0)
                 r = set_counted(store, usage);
+        if (r == 0)
+                r = add_host(store, usage);
+        if (r == 0)
+                r = set_host_counted(store, usage);
         return r < 0 ? r : store_engines_add(store, usage);
 }
 
@@ -64,6 +93,7 @@ int store_usage_counted(struct store *store, uint64_t tenant, unsigned int devic
                 ret->held = (bytes)sqlite3_column_int64(s, 2);
                 ret->peak = (bytes)sqlite3_column_int64(s, 3);
                 *ret_at = sqlite3_column_int64(s, 4);
+                ret->swapped = (bytes)sqlite3_column_int64(s, 5);
         }
         return r < 0 ? r : store_engines_counted(store, ret);
 }
@@ -71,13 +101,14 @@ int store_usage_counted(struct store *store, uint64_t tenant, unsigned int devic
 /* The columns that every row has, from the device on. */
 static void put_row(json_t *row, sqlite3_stmt *s, int at)
 {
-        double kib_ms = (double)sqlite3_column_int64(s, at + 3);
+        double kib_ms = (double)sqlite3_column_int64(s, at + 3), host_kib_ms = sqlite3_column_double(s, at + 8);
         json_t *rest = json_pack(
-                "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:f}", "device", (json_int_t)sqlite3_column_int64(s, at), "uuid",
-                store_text(s, at + 1), "gpu_seconds", (double)sqlite3_column_int64(s, at + 2) / 1e9, "gib_hours",
-                kib_ms / 1048576 / 3.6e6, "peak_bytes", (json_int_t)sqlite3_column_int64(s, at + 4), "refused",
-                (json_int_t)sqlite3_column_int64(s, at + 5), "from", (json_int_t)sqlite3_column_int64(s, at + 6), "to",
-                (double)sqlite3_column_int64(s, at + 7) / 1e9);
+                "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:f, s:f}", "device", (json_int_t)sqlite3_column_int64(s, at),
+                "uuid", store_text(s, at + 1), "gpu_seconds", (double)sqlite3_column_int64(s, at + 2) / 1e9,
+                "gib_hours", kib_ms / 1048576 / 3.6e6, "peak_bytes", (json_int_t)sqlite3_column_int64(s, at + 4),
+                "refused", (json_int_t)sqlite3_column_int64(s, at + 5), "from",
+                (json_int_t)sqlite3_column_int64(s, at + 6), "to", (double)sqlite3_column_int64(s, at + 7) / 1e9,
+                "host_gib_hours", host_kib_ms / 1048576 / 3.6e6);
 
         (void)json_object_update(row, rest);
         (void)json_object_set_new(row, "engine_seconds", store_engines_new());
@@ -172,6 +203,8 @@ int store_tidy(struct store *store, nsec now)
                 return r;
         if ((r = run_with(store, STORE_HOURS_MAKE, before)) == 0 &&
             (r = run_with(store, STORE_MINUTES_DROP, before)) == 0 &&
+            (r = run_with(store, STORE_HOST_HOURS_MAKE, before)) == 0 &&
+            (r = run_with(store, STORE_HOST_MINUTES_DROP, before)) == 0 &&
             (r = run_with(store, STORE_ENGINE_HOURS_MAKE, before)) == 0 &&
             (r = run_with(store, STORE_ENGINE_MINUTES_DROP, before)) == 0 &&
             (r = run_with(store, STORE_EVENTS_DROP, STORE_EVENTS)) == 0)

@@ -382,8 +382,8 @@ time.sleep(60)'
         run -0 "$sublet" usage --price 2.50
         lines_have ' PRICE '
         run -0 "$sublet" usage --csv --price 2.50
-        [ "${lines[0]}" = tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to,price,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds ]
-        lines_have "^\"web-1\",$(id -u),0,GPU-[^,]*,[0-9.]+,[0-9.]+,[0-9]+,0,[0-9]+,[0-9]+,[0-9.]+(,[0-9.]+){5}\$"
+        [ "${lines[0]}" = tenant,uid,device,uuid,gpu_seconds,gib_hours,peak_bytes,refused,from,to,price,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds,host_gib_hours ]
+        lines_have "^\"web-1\",$(id -u),0,GPU-[^,]*,[0-9.]+,[0-9.]+,[0-9]+,0,[0-9]+,[0-9]+,[0-9.]+(,[0-9.]+){6}\$"
         run -2 "$sublet" usage --price cheap
         [[ $output == *"--price cheap: a price of a GPU-hour"* ]]
 }

@@ -85,6 +85,62 @@ holder() { # NAME MIB [OPTION...]: a tenant that holds so much
         goes_on one
 }
 
+gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
+
+@test "what is in host memory is told, counted apart, known to the next daemon, and gone when it is resumed" {
+        local held swapped before line
+        daemon_start
+        holder one 1024 --mem 3G
+        [ "$(of one swapped_bytes)" = 0 ]
+        run ! grep -q SWAPPED <("$sublet" ps)
+        held=$(of one held_bytes)
+        "$sublet" suspend one
+        swapped=$(of one swapped_bytes)
+        [ "$swapped" = $((held - $(of one held_bytes))) ]
+        [ "$swapped" -ge $((1024 * MIB)) ]
+        [ "$("$sublet" inspect --json one | jq .swapped_bytes)" = "$swapped" ]
+        "$sublet" ps | grep -q SWAPPED
+        "$sublet" inspect one | grep -qE '^  swapped    1(\.[0-9]+)? GiB, in host memory'
+        line=$(curl -s --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics | grep '^sublet_tenant_memory_swapped_bytes{')
+        [[ $line == *'tenant="one"'*'device="0"'*'} '$swapped ]]
+        wait_for eval '[ "$(gib_hours one "host_gib_hours > 0")" = true ]'
+        "$sublet" usage | grep -q HOST-GIB-HOURS
+
+        daemon_end KILL
+        sleep 1
+        daemon_start
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        [ "$(of one swapped_bytes)" = "$swapped" ]
+        "$sublet" resume one
+        [ "$(of one swapped_bytes)" = 0 ]
+        run ! grep -q SWAPPED <("$sublet" ps)
+        # 1 GiB for a second is 0.00028 GiB-hours: none are added in these.
+        sleep 1.2
+        before=$(gib_hours one host_gib_hours)
+        sleep 1.5
+        [ "$(gib_hours one host_gib_hours)" = "$before" ]
+        "$sublet" suspend one
+        "$sublet" end one
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        run ! grep -q 'memory_swapped_bytes{' <(curl -s --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics)
+}
+
+@test "a suspended program that is killed has nothing in host memory any more" {
+        local process swapped
+        daemon_start
+        # shellcheck disable=SC2016
+        lodger pair --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 512 > "$1.b" & echo $! > "$1.id"; wait' "$kept" "$machine/pair"
+        wait_for eval 'grep -q ^round "$machine/pair.a" && grep -q ^round "$machine/pair.b"'
+        "$sublet" suspend pair
+        swapped=$(of pair swapped_bytes)
+        process=$(< "$machine/pair.id")
+        kill -KILL "$process"
+        wait_for eval '[ "$(of pair swapped_bytes)" -le $((swapped - 512 * MIB)) ]'
+        [ "$(of pair swapped_bytes)" -ge $((64 * MIB)) ]
+        "$sublet" resume pair
+        goes_on pair.a
+}
+
 @test "a daemon that is killed on the way: the next one brings the tenant back to running" {
         daemon_start
         holder one 1024 --mem 3G

@@ -16,6 +16,7 @@
 #include "gpu/checkpoint.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/swapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -154,7 +155,9 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
                 step(daemon, tenant, SUSPENSION_IS_DONE); /* the daemon before had not begun */
                 return;
         }
-        if (suspends && !note_processes(tenant))
+        if (suspends && note_processes(tenant))
+                swapped_note(tenant);
+        if (suspends && !control_block_suspension(tenant->control)->n)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "no process of it holds memory of a device");
         else if ((r = helper_start(tenant, suspends)) == 0)
                 return;
@@ -230,11 +233,13 @@ void suspend_tick(struct daemon *daemon)
 {
         nsec now = clock_now();
 
-        for (struct tenant *t = daemon->tenants.first; t; t = t->next)
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 if (t->suspension.is_waiting)
                         suspend_start(daemon, t);
                 else if (t->suspension.helper && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
                         (void)kill(t->suspension.helper, SIGKILL);
+                swapped_tick(t, now);
+        }
 }
 
 /* The next daemon finds what it was in the control block. */

@@ -150,7 +150,10 @@ static void a_file_without_tables_for_engines_is_taken_as_it_is(void **state)
         usage_count(daemon);
         daemon->store = store_close(daemon->store);
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db, "DROP TABLE engine_usage; DROP TABLE engine_counted", NULL, NULL, NULL),
+        assert_int_equal(sqlite3_exec(db,
+                                      "DROP TABLE engine_usage; DROP TABLE engine_counted; "
+                                      "DROP TABLE host_usage; DROP TABLE host_counted",
+                                      NULL, NULL, NULL),
                          SQLITE_OK);
         assert_int_equal(sqlite3_close(db), SQLITE_OK);
         start_anew(daemon);
@@ -173,6 +176,62 @@ static void memory_counts_over_time(void **state)
         usage_count(daemon);
         hours = sum_of(daemon, "gib_hours", NULL, -1);
         assert_true(hours > 3.99 && hours < 4.02);
+}
+
+/* What a suspended tenant had, and has not on the device. */
+static void suspend_with(struct tenant *tenant, bytes size)
+{
+        tenant->control->before.held[0] = tenant->control->devices[0].held + size;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+}
+
+static void memory_in_the_host_counts_apart_and_on_into_the_next_daemon(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
+        double hours;
+
+        tenant->control->devices[0].held = GIB;
+        suspend_with(tenant, 4 * GIB);
+        usage_count(daemon); /* from here on it is there */
+        tenant->counted_at -= 3600 * NSEC_PER_SEC;
+        usage_count(daemon);
+        hours = sum_of(daemon, "host_gib_hours", NULL, -1);
+        assert_true(hours > 3.99 && hours < 4.02);
+        hours = sum_of(daemon, "gib_hours", NULL, -1);
+        assert_true(hours > 0.99 && hours < 1.02);
+
+        start_anew(daemon); /* killed; it finds the tenant running, and counts what was until then */
+        memset(tenant->counted, 0, sizeof(tenant->counted));
+        usage_start(daemon, tenant);
+        assert_int_equal(tenant->counted[0].swapped, 4 * GIB);
+        tenant->suspension.state = SUSPENSION_RUNNING;
+        tenant->counted_at -= 3600 * NSEC_PER_SEC;
+        usage_count(daemon);
+        hours = sum_of(daemon, "host_gib_hours", NULL, -1);
+        assert_true(hours > 7.98 && hours < 8.04);
+        tenant->counted_at -= 3600 * NSEC_PER_SEC;
+        usage_count(daemon);
+        assert_float_equal(sum_of(daemon, "host_gib_hours", NULL, -1), hours, 1e-9);
+        start_anew(daemon);
+        usage_start(daemon, tenant);
+        assert_int_equal(tenant->counted[0].swapped, 0);
+}
+
+/* Both readings in one millisecond. */
+static void memory_that_came_back_at_once_is_forgotten_in_the_file_too(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
+
+        suspend_with(tenant, GIB);
+        usage_count(daemon);
+        tenant->suspension.state = SUSPENSION_RUNNING;
+        tenant->counted_at = clock_realtime() + NSEC_PER_SEC;
+        usage_count(daemon);
+        start_anew(daemon);
+        usage_start(daemon, tenant);
+        assert_int_equal(tenant->counted[0].swapped, 0);
 }
 
 static void a_write_that_fails_is_made_up_for(void **state)
@@ -211,9 +270,12 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
         json_t *array = json_array();
 
         for (int i = 0; i < 3 * 60; i++) { /* three hours, three days ago; one of them began in the middle */
-                struct store_usage usage = {
-                        .tenant = tenant->lease.id, .uuid = "GPU-a", .gpu = NSEC_PER_SEC, .kib_ms = 10, .peak = (bytes)i
-                };
+                struct store_usage usage = { .tenant = tenant->lease.id,
+                                             .uuid = "GPU-a",
+                                             .gpu = NSEC_PER_SEC,
+                                             .kib_ms = 10,
+                                             .host_kib_ms = (uint64_t)(i % 2 * 3600000),
+                                             .peak = (bytes)i };
 
                 usage.engines[RM_ENGINE_DECODER] = NSEC_PER_SEC;
                 usage.at = now - 3 * day + 1800 * NSEC_PER_SEC + i * 60 * NSEC_PER_SEC;
@@ -223,6 +285,7 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
         assert_int_equal(store_tidy(daemon->store, now), 0);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 180, 1e-6);
         assert_float_equal(sum_of(daemon, "peak_bytes", NULL, -1), 179, 1e-6);
+        assert_float_equal(sum_of(daemon, "host_gib_hours", NULL, -1) * 1048576, 90, 1e-3);
         assert_float_equal(engine_of(daemon, NULL, "decoder"), 180, 1e-6);
         /* The second of the hours alone: a minute's bucket would be found by this, an hour's is not. */
         assert_int_equal(store_usage_list(daemon->store,
@@ -415,6 +478,8 @@ int main(void)
                 TEST(each_engine_is_counted_by_itself_and_by_the_next_daemon_from_there),
                 TEST(a_file_without_tables_for_engines_is_taken_as_it_is),
                 TEST(memory_counts_over_time),
+                TEST(memory_in_the_host_counts_apart_and_on_into_the_next_daemon),
+                TEST(memory_that_came_back_at_once_is_forgotten_in_the_file_too),
                 TEST(a_write_that_fails_is_made_up_for),
                 TEST(usage_is_told_apart_by_tenant_and_owner),
                 TEST(old_minutes_become_hours_and_nothing_is_lost),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/state/suspend/swapped.h"
+
+#include "base/process.h"
+
+#define LOOK_EACH NSEC_PER_SEC /* at the processes of a tenant */
+
+static bytes less(bytes from, bytes what)
+{
+        return from > what ? from - what : 0;
+}
+
+/* W1 */
+static bool is_away(const struct tenant *tenant)
+{
+        enum suspension_state state = tenant->suspension.state;
+
+        return state == SUSPENSION_SUSPENDED || state == SUSPENSION_RESUMING || state == SUSPENSION_REVERTING;
+}
+
+/* Which of those that were suspended; n: none of them. */
+static uint32_t process_find(const struct control_suspension *suspension, int32_t process)
+{
+        uint32_t n = suspension->n, k = 0;
+
+        while (k < n && suspension->processes[k] != process)
+                k++;
+        return k;
+}
+
+void swapped_note(struct tenant *tenant)
+{
+        const struct control_suspension *suspension = control_block_suspension(tenant->control);
+        struct control_before *before = control_block_before(tenant->control);
+        const struct control_process *process = tenant->control->processes;
+        bool is_end = false;
+
+        if (!before)
+                return;
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                before->held[i] = tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++) {
+                uint32_t at, device;
+
+                before->rows[i].held = 0;
+                is_end |= !process[i].id;
+                at = is_end ? suspension->n : process_find(suspension, process[i].id);
+                device = process[i].device;
+                if (at == suspension->n || device >= LEASE_DEVICES_MAX)
+                        continue;
+                before->rows[i].process = at;
+                before->rows[i].device = device;
+                before->rows[i].held = (bytes)process[i].held;
+        }
+}
+
+static bool has_ended(struct tenant *tenant, uint32_t at)
+{
+        const struct control_began *began = control_block_began(tenant->control);
+        pid_t process = control_block_suspension(tenant->control)->processes[at];
+
+        return !process_is_alive(process) || (began->suspended[at] && process_began(process) != began->suspended[at]);
+}
+
+void swapped_tick(struct tenant *tenant, nsec now)
+{
+        struct control_before *before = control_block_before(tenant->control);
+        bool ended[CONTROL_BLOCK_PROCESSES];
+        uint32_t n;
+
+        if (!before || !is_away(tenant) || now - tenant->suspension.looked_at < LOOK_EACH)
+                return;
+        tenant->suspension.looked_at = now;
+        n = control_block_suspension(tenant->control)->n;
+        for (uint32_t k = 0; k < n && k < CONTROL_BLOCK_PROCESSES; k++)
+                ended[k] = has_ended(tenant, k);
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++) {
+                struct control_before_row *row = &before->rows[i];
+
+                if (!row->held || row->process >= n || row->process >= CONTROL_BLOCK_PROCESSES || !ended[row->process])
+                        continue;
+                before->held[row->device % LEASE_DEVICES_MAX] =
+                        less(before->held[row->device % LEASE_DEVICES_MAX], row->held);
+                row->held = 0;
+        }
+}
+
+bytes tenant_swapped(const struct tenant *tenant, unsigned int device)
+{
+        const struct control_before *before = control_block_before(tenant->control);
+
+        return before && is_away(tenant) && device < LEASE_DEVICES_MAX && tenant_has(tenant, device) ?
+                       less(before->held[device], tenant_held(tenant, device)) :
+                       0;
+}
+
+bytes tenant_swapped_all(const struct tenant *tenant)
+{
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                sum += tenant_swapped(tenant, i);
+        return sum;
+}

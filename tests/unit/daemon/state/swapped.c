@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a suspended tenant has in host memory: by its ledger, and by who of it is still there. */
+#include "unit.h"
+
+#include "daemon/fake_daemon.h"
+
+#include "base/process.h"
+#include "daemon/state/suspend/swapped.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static int set_up(void **state)
+{
+        struct daemon *daemon = fake_daemon_new();
+        struct tenant *tenant = fake_tenant_put(daemon, "a", 1, 10, 0);
+
+        tenant->lease.devices[1].is_granted = true;
+        *state = daemon;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        fake_daemon_free(*state);
+        return 0;
+}
+
+/* A row of what its shim publishes, of a process that is to be suspended. */
+static void holds(struct tenant *tenant, pid_t id, unsigned int device, bytes size)
+{
+        struct control_block *control = tenant->control;
+        size_t i = 0, k = 0;
+
+        while (control->processes[i].id)
+                i++;
+        control->processes[i].device = device;
+        control->processes[i].held = size;
+        control->processes[i].id = id;
+        control->devices[device].held += size;
+        while (k < control->suspension.n && control->suspension.processes[k] != id)
+                k++;
+        if (k < control->suspension.n)
+                return;
+        control->suspension.processes[k] = id;
+        control->began.suspended[k] = process_began(id);
+        control->suspension.n = (uint32_t)k + 1;
+}
+
+static pid_t child_new(void)
+{
+        pid_t child = fork();
+
+        if (child == 0) {
+                (void)pause();
+                _exit(0);
+        }
+        return child;
+}
+
+static void child_end(pid_t child)
+{
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, NULL, 0);
+}
+
+static void it_is_what_left_the_device_and_only_of_one_that_is_suspended(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+
+        holds(tenant, getpid(), 0, 3 * GIB);
+        holds(tenant, getpid(), 1, GIB);
+        swapped_note(tenant);
+        tenant->control->devices[0].held = 100 * MIB;
+        tenant->control->devices[1].held = 0;
+        assert_int_equal(tenant_swapped_all(tenant), 0); /* it runs */
+        tenant->suspension.state = SUSPENSION_SUSPENDING;
+        assert_int_equal(tenant_swapped_all(tenant), 0);
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        assert_int_equal(tenant_swapped(tenant, 0), 3 * GIB - 100 * MIB);
+        assert_int_equal(tenant_swapped(tenant, 1), GIB);
+        assert_int_equal(tenant_swapped(tenant, 2), 0);
+        assert_int_equal(tenant_swapped(tenant, LEASE_DEVICES_MAX), 0);
+        assert_int_equal(tenant_swapped_all(tenant), 4 * GIB - 100 * MIB);
+        tenant->suspension.state = SUSPENSION_RESUMING;
+        tenant->control->devices[0].held = 4 * GIB; /* it comes back, and more with it */
+        assert_int_equal(tenant_swapped_all(tenant), GIB);
+        tenant->suspension.state = SUSPENSION_RUNNING;
+        assert_int_equal(tenant_swapped_all(tenant), 0);
+}
+
+static void what_was_of_a_process_that_has_ended_is_nowhere(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+        pid_t child = child_new();
+
+        holds(tenant, getpid(), 0, GIB);
+        holds(tenant, child, 0, 2 * GIB);
+        holds(tenant, child, 1, 4 * GIB);
+        swapped_note(tenant);
+        tenant->control->devices[0].held = tenant->control->devices[1].held = 0;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), 7 * GIB);
+        child_end(child);
+        swapped_tick(tenant, 10 * NSEC_PER_SEC + NSEC_PER_MSEC); /* too soon to look */
+        assert_int_equal(tenant_swapped_all(tenant), 7 * GIB);
+        swapped_tick(tenant, 12 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped(tenant, 0), GIB);
+        assert_int_equal(tenant_swapped(tenant, 1), 0);
+        swapped_tick(tenant, 14 * NSEC_PER_SEC); /* once */
+        assert_int_equal(tenant_swapped_all(tenant), GIB);
+}
+
+static void a_number_that_is_another_process_now_counts_as_ended(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+
+        holds(tenant, getpid(), 0, GIB);
+        tenant->control->began.suspended[0]--;
+        swapped_note(tenant);
+        tenant->control->devices[0].held = 0;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        assert_int_equal(tenant_swapped_all(tenant), GIB);
+        swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), 0);
+}
+
+static void the_next_suspension_begins_anew(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+        pid_t child = child_new();
+
+        holds(tenant, child, 0, 2 * GIB);
+        swapped_note(tenant);
+        child_end(child);
+        memset(tenant->control->processes, 0, sizeof(tenant->control->processes));
+        tenant->control->suspension.n = 0;
+        tenant->control->devices[0].held = 0;
+        holds(tenant, getpid(), 0, GIB);
+        swapped_note(tenant);
+        tenant->control->devices[0].held = 0;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), GIB);
+}
+
+static void a_shim_that_has_no_room_for_it_has_none(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+
+        holds(tenant, getpid(), 0, GIB);
+        tenant->control->version = 6;
+        swapped_note(tenant);
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), 0);
+        assert_int_equal(tenant->control->before.held[0], 0);
+        tenant->control->version = CONTROL_BLOCK_VERSION; /* of what is mapped */
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        const struct CMUnitTest tests[] = {
+                TEST(it_is_what_left_the_device_and_only_of_one_that_is_suspended),
+                TEST(what_was_of_a_process_that_has_ended_is_nowhere),
+                TEST(a_number_that_is_another_process_now_counts_as_ended),
+                TEST(the_next_suspension_begins_anew),
+                TEST(a_shim_that_has_no_room_for_it_has_none),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
