@@ -170,14 +170,21 @@ struct field {
 };
 
 static const struct field fields[] = {
-#define ROW(name, variable)                                                                                            \
+#define ROW(name, word, variable)                                                                                      \
         {                                                                                                              \
-                PREFIX #name, "SUBLET_" variable "=", offsetof(struct oci_request, name),                              \
+                PREFIX word, "SUBLET_" variable "=", offsetof(struct oci_request, name),                               \
                         sizeof(((struct oci_request *)0)->name)                                                        \
         }
-        ROW(mem, "MEM"),     ROW(share, "SHARE"),     ROW(cap, "CAP"),
-        ROW(class, "CLASS"), ROW(latency, "LATENCY"), ROW(gpus, "GPUS"),
-        ROW(mode, "MODE"),   ROW(job, "JOB"),         ROW(capabilities, "CAPABILITIES"),
+        ROW(mem, "mem", "MEM"),
+        ROW(share, "share", "SHARE"),
+        ROW(cap, "cap", "CAP"),
+        ROW(class, "class", "CLASS"),
+        ROW(latency, "latency", "LATENCY"),
+        ROW(gpus, "gpus", "GPUS"),
+        ROW(mode, "mode", "MODE"),
+        ROW(job, "job", "JOB"),
+        ROW(capabilities, "capabilities", "CAPABILITIES"),
+        ROW(sleep_after, "sleep-after", "SLEEP_AFTER"),
 #undef ROW
 };
 

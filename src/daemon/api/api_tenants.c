@@ -6,7 +6,6 @@
 #include "daemon/state/events.h"
 #include "daemon/state/goals.h"
 #include "daemon/state/shims.h"
-#include "daemon/state/suspend/swapped.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include "daemon/api/api.h"
 #include "daemon/api/metrics.h"
 
-#include "daemon/state/suspend/swapped.h"
-
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "net/metrics.h"

@@ -68,6 +68,14 @@ void suspend_move(struct daemon *daemon, struct tenant *tenant, bool suspends, c
 /* 0; -ENOTSUP, -EBUSY: a tenant that cannot be suspended now, whatever the driver says. */
 int suspend_check(const struct tenant *tenant, struct err *err);
 
+/* ---- suspend/swapped.c: what of it is in host memory (tenant_swapped) */
+
+/* Before its memory begins to move. */
+void swapped_note(struct tenant *tenant);
+
+/* Processes that have ended have nothing there any more; to be called now and then. */
+void swapped_tick(struct tenant *tenant, nsec now);
+
 /* ---- suspend/sleep.c: suspends who is idle, and wakes who must not stay suspended */
 
 /* Whether a lease may have a time of sleep. 0; -EINVAL. */

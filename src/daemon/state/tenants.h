@@ -173,6 +173,10 @@ bool tenant_has(const struct tenant *tenant, unsigned int device);
 /* What it holds, by its control block; 0 without one. */
 bytes tenant_held(const struct tenant *tenant, unsigned int device);
 
+/* What it has in host memory instead, as it is suspended; 0 where its shim is too old to know. suspend/swapped.c. */
+bytes tenant_swapped(const struct tenant *tenant, unsigned int device);
+bytes tenant_swapped_all(const struct tenant *tenant);
+
 /* As whose descriptors are dropped that a user sent (base/descriptors.h): from a program of the machine; from one that
  * may be in a container, whose root is nobody special here. */
 static inline uint64_t daemon_sender(uid_t user)

@@ -4,14 +4,13 @@
  *
  * A control block's `used` only grows while its shim lives. Up to where it has been counted is stored with the usage
  * (S1 of store.h), and the difference is added. Memory counts as held until the next reading, also while there is no
- * daemon; so does what a suspended tenant has in host memory (swapped.h).
+ * daemon; so does what a suspended tenant has in host memory (tenant_swapped).
  */
 #include "daemon/state/daemon.h"
 
 #include "gate/gate.h"
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
-#include "daemon/state/suspend/swapped.h"
 #include "daemon/state/usage.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 
 static bool is_setting(const char *word)
 {
-        static const char *const keys[] = { "mem=", "share=", "cap=", "class=", "latency=" };
+        static const char *const keys[] = { "mem=", "share=", "cap=", "class=", "latency=", "sleep-after=" };
 
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
                 if (!strncmp(word, keys[i], strlen(keys[i])))

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/when.h"
 #include "kube/client/names.h"
+#include "kube/client/sleep_after.h"
 #include "kube/extender/object.h"
 
 #include <errno.h>
@@ -22,10 +23,11 @@ enum {
 
 static const char usage[] =
         "usage: kubectl sublet set POD [mem=SIZE] [share=PERCENT] [cap=PERCENT] [class=CLASS] [latency=TIME] "
-        "[OPTION-OF-KUBECTL...]\n"
+        "[sleep-after=TIME] [OPTION-OF-KUBECTL...]\n"
         "Changes what a running pod has of its GPU: memory and share up to what it was given when it was made, and\n"
-        "back; cap, class (latency, normal, batch) and goal of latency freely; cap=none and latency=none take them\n"
-        "away. The pod's events say what became of it.\n";
+        "back; cap, class (latency, normal, batch), goal of latency, and after how long idle it is suspended (if a\n"
+        "router wakes it) freely; cap=none, latency=none and sleep-after=none take them away. The pod's events say "
+        "what became of it.\n";
 
 static int read_pod(const struct kubectl *kubectl, const char *name, bytes unit, struct object_pod *ret,
                     struct err *err)
@@ -89,7 +91,7 @@ static int check(const struct object_pod *pod, const char *word, struct err *err
 {
         const char *value = strchr(word, '=') + 1;
         unsigned int cap;
-        nsec goal;
+        nsec goal, after;
 
         if (strlen(word) >= WORD - strlen("sublet.dev/"))
                 return err_say(err, -EINVAL, "%.40s...: too long", word);
@@ -105,6 +107,8 @@ static int check(const struct object_pod *pod, const char *word, struct err *err
         if (!strncmp(word, "latency=", 8) && strcmp(value, "none") != 0 &&
             (duration_parse(value, &goal) < 0 || goal < NSEC_PER_MSEC || goal > 10 * NSEC_PER_SEC))
                 return err_say(err, -EINVAL, "latency=%.40s: a time from 1ms to 10s, or none", value);
+        if (!strncmp(word, "sleep-after=", 12) && sleep_after_parse(value, &after) < 0)
+                return err_say(err, -EINVAL, "sleep-after=%.40s: " SLEEP_AFTER_WORDS, value);
         return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "kube/client/names.h"
 #include "kube/extender/object.h"
 #include "kube/webhook/patch.h"
+#include "kube/webhook/sleep.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -346,6 +347,8 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
                 return false;
         if (!rents(pod))
                 return true;
+        if (!sleep_judge(is_update ? old : NULL, pod, why))
+                return false;
         if (is_update && !has_same_annotations(old, pod, is_seccomp_annotation)) { /* R3 */
                 (void)snprintf(why, WHY, "the seccomp annotations of a pod that rents a GPU cannot be changed");
                 return false;

@@ -71,10 +71,10 @@ refused() {
 
 @test "a container with annotations is a tenant with that lease, and its end empties the ledger" {
         daemon_start
-        b=$(bundle b '{"annotations":{"sublet.dev/mem":"8G","sublet.dev/share":"30","sublet.dev/class":"latency","sublet.dev/gpus":"0"}}')
+        b=$(bundle b '{"annotations":{"sublet.dev/mem":"8G","sublet.dev/share":"30","sublet.dev/class":"latency","sublet.dev/sleep-after":"30s","sublet.dev/gpus":"0"}}')
         start out "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b")" sh -c "while [ ! -e $machine/go ]; do sleep 0.1; done; $families meminfo; $families quota"
         wait_for is_there c1
-        [ "$("$sublet" ps --json | jq -c '.[0] | [.class, .container.id, .share_asked_permille, .devices[0].quota_bytes]')" = '["latency","c1",300,8589934592]' ]
+        [ "$("$sublet" ps --json | jq -c '.[0] | [.class, .container.id, .share_asked_permille, .devices[0].quota_bytes, .sleep_after_us]')" = '["latency","c1",300,8589934592,30000000]' ]
         touch "$machine/go"
         wait "${started[0]}" || true
         grep -q total_mib=8192 "$machine/out"

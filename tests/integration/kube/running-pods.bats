@@ -98,12 +98,20 @@ said() { api /api/v1/events | jq -r --arg pod "$1" --arg reason "$2" '.items[] |
         pod web 1 8 '{"sublet.dev/share":"25","sublet.dev/cap":"50","sublet.dev/class":"batch","sublet.dev/mem":"2G","other":"1"}'
         sleep 2.5
         [ "$(said web Resized | wc -l)" -eq 1 ]
+        # and it may say when it sleeps
+        pod web 1 8 '{"sublet.dev/sleep-after":"90s"}'
+        wait_for eval '[ "$(its web .sleep_after_us)" = 90000000 ]'
+        pod web 1 8 '{"sublet.dev/sleep-after":"soon","sublet.dev/class":"normal"}'
+        wait_for eval '[[ $(said web NotResized) == *"sleep-after=soon: a time from 1s to 7d"* ]]'
+        [ "$(its web '[.class, .sleep_after_us]')" = '["batch",90000000]' ]
+        pod web 1 8 '{"sublet.dev/sleep-after":"none"}'
+        wait_for eval '[ "$(its web .sleep_after_us)" = null ]'
         # back to all that it was given
         pod web 1 8 '{"sublet.dev/mem":"8G"}'
         wait_for eval '[ "$(its web ".devices[0].quota_bytes")" = 8589934592 ]'
         # and no further: nothing of it is done
         pod web 1 8 '{"sublet.dev/mem":"9G","sublet.dev/class":"latency"}'
-        wait_for eval '[[ $(said web NotResized) == "container main: mem=9G: 8 GiB are allocated to it (sublet.dev/gpu-mem); more takes a new pod" ]]'
+        wait_for eval '[[ $(said web NotResized) == *"container main: mem=9G: 8 GiB are allocated to it (sublet.dev/gpu-mem); more takes a new pod"* ]]'
         [ "$(its web '[.class, .devices[0].quota_bytes]')" = '["batch",8589934592]' ]
         # one that is started anew has it again, also from a plugin that is
         pod web 1 8 '{"sublet.dev/mem":"3G"}'

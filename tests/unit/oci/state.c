@@ -178,6 +178,12 @@ static void annotations_ask_before_the_environment(void **state)
         assert_string_equal(request.mem, "8G");
         assert_string_equal(request.share, "30");
         assert_string_equal(request.class, "");
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/sleep-after\":\"30s\"}}"), 0);
+        assert_string_equal(request.sleep_after, "30s");
+        assert_string_equal(request.unknown, "");
+        assert_int_equal(parse_config("{\"process\":{\"env\":[\"SUBLET_SLEEP_AFTER=1m\"]}}"), 0);
+        assert_string_equal(request.sleep_after, "1m");
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/mem\":\"8G\",\"sublet.dev/share\":\"30\"}}"), 0);
         assert_true(request.has_annotations && request.wants_gpu);
 }
 

@@ -16,7 +16,6 @@
 #include "gpu/checkpoint.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
-#include "daemon/state/suspend/swapped.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/state/suspend/swapped.h"
+/*
+ * What a suspended tenant has in host memory instead of on its devices: what its ledger had when the suspension began,
+ * less what it has now. It stands in the control block, for the next daemon.
+ *
+ *      W1  only a tenant that is suspended, or on its way back, has any;
+ *      W2  what was of a process that has ended meanwhile is nowhere.
+ */
+#include "daemon/state/tenants.h"
 
 #include "base/process.h"
+#include "daemon/state/shims.h"
 
 #define LOOK_EACH NSEC_PER_SEC /* at the processes of a tenant */
 

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/when.h"
 #include "kube/client/names.h"
+#include "kube/client/sleep_after.h"
 
 #include <errno.h>
 #include <string.h>
@@ -76,13 +77,23 @@ static int set_goal(json_t *to, const char *text, const struct resize_row *row, 
         return json_object_set_new(to, "latency_us", json_integer(goal / NSEC_PER_USEC));
 }
 
+static int set_sleep(json_t *to, const char *text, const struct resize_row *row, struct err *err)
+{
+        nsec after;
+
+        (void)row;
+        if (sleep_after_parse(text, &after) < 0)
+                return err_say(err, -EINVAL, "sleep-after=%.40s: " SLEEP_AFTER_WORDS, text);
+        return json_object_set_new(to, "sleep_after_us", after ? json_integer(after / NSEC_PER_USEC) : json_null());
+}
+
 static const struct {
         const char *annotation, *name;
         int (*set)(json_t *to, const char *text, const struct resize_row *row, struct err *err);
 } settings[] = {
         { ANNOTATION_SET_MEMORY, "mem", set_memory }, { ANNOTATION_SET_SHARE, "share", set_share },
         { ANNOTATION_SET_CAP, "cap", set_cap },       { ANNOTATION_SET_CLASS, "class", set_class },
-        { ANNOTATION_SET_GOAL, "latency", set_goal },
+        { ANNOTATION_SET_GOAL, "latency", set_goal }, { ANNOTATION_SET_SLEEP, "sleep-after", set_sleep },
 };
 
 json_t *resize_read(const json_t *annotations)

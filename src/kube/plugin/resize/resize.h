@@ -3,7 +3,8 @@
  * What the annotations of a running pod ask of its containers' tenants (ANNOTATION_SET_x), as the daemon's PATCH. Pure.
  *
  *  R1  No more than kubelet has allocated: memory and share can be lowered, and raised again up to that. So the books
- *      of kubelet and of the scheduler stay true, and what grows fits. Cap, class and goal are the pod's own choice.
+ *      of kubelet and of the scheduler stay true, and what grows fits. Cap, class, goal and sleep are the pod's own
+ *      choice.
  *  R2  All that a pod asks of a container's tenant is changed, or nothing, with the reason.
  */
 #pragma once

@@ -105,6 +105,17 @@ static void cap_and_class_are_its_own(void **state)
         assert_int_equal(request.class, TURNS_BATCH);
 }
 
+static void after_how_long_it_sleeps_is_its_own(void **state)
+{
+        (void)state;
+        (void)strcpy(asked.sleep_after, "30s");
+        assert_int_equal(container_request(), 0);
+        assert_int_equal(request.sleep_after, 30 * NSEC_PER_SEC);
+        (void)strcpy(asked.sleep_after, "10ms");
+        assert_int_equal(container_request(), -EINVAL);
+        assert_non_null(strstr(err.text, "sleep-after '10ms': a time from 1s to 7d"));
+}
+
 static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **state)
 {
         struct allocation_terms *terms = &daemon_->allocations.rows[0].terms;
@@ -253,6 +264,7 @@ int main(void)
                 TEST(what_it_asks_can_only_lower),
                 TEST(a_share_is_not_had_where_none_was_allocated),
                 TEST(cap_and_class_are_its_own),
+                TEST(after_how_long_it_sleeps_is_its_own),
                 TEST(on_what_terms_it_is_allocated_counts_before_what_it_asks_for),
                 TEST(nothing_allocated_is_waited_for_only_by_who_wants_it),
                 TEST(an_allocation_that_somebody_has_is_waited_for),

@@ -5,7 +5,7 @@
 #include "daemon/fake_daemon.h"
 
 #include "base/process.h"
-#include "daemon/state/suspend/swapped.h"
+#include "daemon/state/shims.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -58,6 +58,8 @@ static void what_fits_into_the_allocation_is_asked_of_the_daemon(void **state)
         assert_made(&row, "{\"sublet.dev/mem\":\"25%\"}", "{\"mem\":2147483648}");
         assert_made(&row, "{\"sublet.dev/cap\":\"none\",\"sublet.dev/latency\":\"none\"}",
                     "{\"cap_permille\":null,\"latency_us\":null}");
+        assert_made(&row, "{\"sublet.dev/sleep-after\":\"30s\"}", "{\"sleep_after_us\":30000000}");
+        assert_made(&row, "{\"sublet.dev/sleep-after\":\"none\"}", "{\"sleep_after_us\":null}");
 }
 
 static void more_than_was_allocated_is_refused_and_nothing_with_it(void **state)
@@ -79,6 +81,8 @@ static void what_is_not_understood_is_refused(void **state)
         assert_refused(&row, "{\"sublet.dev/cap\":\"101\"}", "cap=101: percent");
         assert_refused(&row, "{\"sublet.dev/class\":\"gold\"}", "latency, normal or batch");
         assert_refused(&row, "{\"sublet.dev/latency\":\"11s\"}", "a time from 1ms to 10s");
+        assert_refused(&row, "{\"sublet.dev/sleep-after\":\"8d\"}", "sleep-after=8d: a time from 1s to 7d");
+        assert_refused(&row, "{\"sublet.dev/sleep-after\":\"\"}", "sleep-after=: a time");
 }
 
 static void pods_that_ask_for_nothing_are_left_alone(void **state)

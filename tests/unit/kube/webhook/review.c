@@ -279,6 +279,21 @@ static void only_trusted_users_change_our_annotations(void **state)
         assert_verdict(update("", one, two), "you may not change");
 }
 
+static void a_time_of_sleep_is_a_time_where_it_is_new(void **state)
+{
+        static const char good[] = "\"sublet.dev/sleep-after\":\"30s\"", none[] = "\"sublet.dev/sleep-after\":\"none\"",
+                          bad[] = "\"sublet.dev/sleep-after\":\"soon\"";
+
+        (void)state;
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, good), NULL);
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, bad), "soon: a time from 1s to 7d");
+        assert_verdict(create("{\"name\":\"c\"}", "", bad), NULL); /* it rents nothing */
+        assert_verdict(update("alice", "", good), NULL);
+        assert_verdict(update("alice", good, none), NULL);
+        assert_verdict(update("alice", good, bad), "soon: a time from 1s to 7d");
+        assert_verdict(update("alice", bad, bad), NULL);
+}
+
 static void on_how_many_devices_it_is_nobody_changes_later(void **state)
 {
         static const char two[] = "\"sublet.dev/gpu-counts\":\"{\\\"c\\\":2}\"";
@@ -329,6 +344,7 @@ int main(void)
                 cmocka_unit_test(a_pod_that_rents_nothing_loses_our_annotations_only),
                 cmocka_unit_test(a_pod_that_rents_gets_scheduler_class_and_profile),
                 cmocka_unit_test(a_container_on_several_devices_asks_kubelet_for_the_sum),
+                cmocka_unit_test(a_time_of_sleep_is_a_time_where_it_is_new),
                 cmocka_unit_test(on_how_many_devices_it_is_nobody_changes_later),
                 cmocka_unit_test(our_variables_go_from_the_end_so_that_indices_hold),
                 cmocka_unit_test(a_container_that_asks_for_nothing_sees_no_device),
