@@ -361,11 +361,6 @@ static bool fit_mig(struct fit *fit)
         return true;
 }
 
-static bool is_sleeper(const struct plan_service *service)
-{
-        return service->burst == PLAN_RARE && service->wake;
-}
-
 /* The rare ones take turns in memory, too: there is room for those awake and for the largest that sleeps. */
 static bool fit_suspend(struct fit *fit)
 {
@@ -377,7 +372,7 @@ static bool fit_suspend(struct fit *fit)
                 const struct plan_service *service = service_of(fit, i);
                 double wake = (double)service->memory / (fit->plan->facts.suspend_rate * 1e9);
 
-                if (!is_sleeper(service)) {
+                if (!plan_is_sleeper(service)) {
                         awake += service->memory;
                         continue;
                 }

@@ -73,3 +73,8 @@ const char *plan_way_name(enum plan_way way)
 
         return (size_t)way < ARRAY_SIZE(names) ? names[way] : "";
 }
+
+bool plan_is_sleeper(const struct plan_service *service)
+{
+        return service->burst == PLAN_RARE && service->wake;
+}

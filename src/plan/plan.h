@@ -141,6 +141,16 @@ struct plan_pin {
         uint64_t devices; /* as bits */
 };
 
+/* Tenants that are suspended almost always, beside those of the plan. memory and host are the caller's. */
+struct plan_sleepers {
+        bytes memory; /* of each; 0: nobody has asked */
+        bytes host;   /* of each server: what it has for suspended tenants */
+
+        unsigned int n, n_awake; /* that fit, and of them at once on their devices */
+        unsigned int n_devices;  /* with room for one that wakes */
+        bool is_host_full;       /* it is the host memory that bounds n */
+};
+
 struct plan {
         const struct plan_service *services; /* borrowed */
         size_t n_services;
@@ -151,6 +161,7 @@ struct plan {
         size_t n_pins;
         struct plan_left left[PLAN_REPLICAS_MAX];
         size_t n_left; /* replicas that fit nowhere */
+        struct plan_sleepers sleepers;
 };
 
 extern const struct plan_facts plan_facts;
@@ -166,6 +177,11 @@ const char *plan_way_name(enum plan_way way); /* the daemon's word: "time", "spa
 
 /* services, facts, pins and the devices' models and others are set by the caller; the rest is filled in. */
 void plan_make(struct plan *plan);
+
+/* sleepers.c: fills in plan->sleepers, of a plan that is made; memory is not 0. */
+void plan_count_sleepers(struct plan *plan);
+
+bool plan_is_sleeper(const struct plan_service *service); /* may be suspended while it is idle */
 
 unsigned int plan_parts(const struct plan_service *service); /* devices of a replica */
 

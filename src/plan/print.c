@@ -47,6 +47,33 @@ static void print_device(FILE *to, const struct plan *plan, size_t index)
         (void)fprintf(to, "    because %s\n", device->reason);
 }
 
+/* "sleepers of 4 GiB: 20 fit in 80 GiB of host memory; 2 of them are awake at once, on 1 device" */
+static void print_sleepers(FILE *to, const struct plan_sleepers *sleepers)
+{
+        char memory[BYTES_TEXT], host[BYTES_TEXT];
+
+        if (!sleepers->memory)
+                return;
+        (void)fprintf(to, "sleepers of %s: ", bytes_format(sleepers->memory, memory));
+        if (!sleepers->n_devices)
+                (void)fprintf(to, "none fits: no device has room for one that wakes\n");
+        else if (!sleepers->n)
+                (void)fprintf(to, "none fits: the host memory for it is taken\n");
+        else
+                (void)fprintf(to, "%u fit in %s of host memory%s; at once %u can be awake, on %u device%s\n",
+                              sleepers->n, bytes_format(sleepers->host, host),
+                              sleepers->is_host_full ? "" : ", and more tenants no device takes", sleepers->n_awake,
+                              sleepers->n_devices, sleepers->n_devices == 1 ? "" : "s");
+}
+
+static json_t *sleepers_json(const struct plan_sleepers *sleepers)
+{
+        return json_pack("{s:I, s:I, s:i, s:i, s:i, s:b}", "memory_bytes", (json_int_t)sleepers->memory,
+                         "host_memory_bytes", (json_int_t)sleepers->host, "fit", (int)sleepers->n, "awake_at_once",
+                         (int)sleepers->n_awake, "devices", (int)sleepers->n_devices, "is_host_memory_full",
+                         (int)sleepers->is_host_full);
+}
+
 void plan_print(FILE *to, const struct plan *plan)
 {
         for (size_t i = 0; i < plan->n_devices; i++)
@@ -54,6 +81,7 @@ void plan_print(FILE *to, const struct plan *plan)
         for (size_t i = 0; i < plan->n_left; i++)
                 (void)fprintf(to, "does not fit: %s-%u: %s\n", plan->services[plan->left[i].service].name,
                               plan->left[i].replica + 1, plan->left[i].reason);
+        print_sleepers(to, &plan->sleepers);
 }
 
 static json_t *seat_json(const struct plan *plan, size_t device, const struct plan_seat *seat)
@@ -107,7 +135,7 @@ static json_t *device_json(const struct plan *plan, size_t index)
 
 json_t *plan_json(const struct plan *plan)
 {
-        json_t *devices = json_array(), *left = json_array();
+        json_t *devices = json_array(), *left = json_array(), *found;
 
         for (size_t i = 0; i < plan->n_devices; i++)
                 (void)json_array_append_new(devices, device_json(plan, i));
@@ -115,5 +143,8 @@ json_t *plan_json(const struct plan *plan)
                 (void)json_array_append_new(
                         left, json_pack("{s:s, s:i, s:s}", "service", plan->services[plan->left[i].service].name,
                                         "replica", (int)plan->left[i].replica + 1, "because", plan->left[i].reason));
-        return json_pack("{s:o, s:o}", "devices", devices, "does_not_fit", left);
+        found = json_pack("{s:o, s:o}", "devices", devices, "does_not_fit", left);
+        if (found && plan->sleepers.memory)
+                (void)json_object_set_new(found, "sleepers", sleepers_json(&plan->sleepers));
+        return found;
 }

@@ -101,6 +101,7 @@ enum output {
 struct options {
         struct plan_input gpus; /* those of the command line */
         const char *facts, *file, *dir;
+        bytes sleepers, host; /* 0: not given */
         enum output output;
         bool is_json, wants_facts, wants_models, wants_diff, wants_apply;
 };
@@ -153,6 +154,10 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
                   NULL },
                 { "json", 0, flag_is, &options->is_json, NULL, "the same as -o json; also of --facts and --models",
                   NULL },
+                { "sleepers", 0, flag_bytes, &options->sleepers, "SIZE",
+                  "how many more tenants of this size fit if they are suspended almost always", NULL },
+                { "host-memory", 0, flag_bytes, &options->host, "SIZE",
+                  "what each server has of it for those that are suspended; with --sleepers", NULL },
                 { "diff", 0, flag_is, &options->wants_diff, NULL,
                   "what the daemon's tenants would have to change to be as planned", NULL },
                 { "apply", 0, flag_is, &options->wants_apply, NULL,
@@ -171,6 +176,8 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
                 return 0;
         if (!options->file)
                 return err_say(err, -EINVAL, "no file of services ('sublet plan --help')");
+        if (!options->sleepers != !options->host)
+                return err_say(err, -EINVAL, "--sleepers and --host-memory go together ('sublet plan --help')");
         if (argv[operand + 1])
                 return err_say(err, -EINVAL, "'%s' is one too many ('sublet plan --help')", argv[operand + 1]);
         if ((options->wants_diff || options->wants_apply) && options->gpus.n_devices)
@@ -306,6 +313,9 @@ int plan_main(int argc, char **argv)
                 return EXIT_USAGE;
         }
         plan_make(&plan);
+        plan.sleepers = (struct plan_sleepers){ .memory = options.sleepers, .host = options.host };
+        if (options.sleepers)
+                plan_count_sleepers(&plan);
         if (options.wants_diff || options.wants_apply)
                 return change(&options, ask, &err);
         if (print_plan(options.output) < 0)

@@ -30,6 +30,22 @@ golden() { # NAME EXIT-CODE
 @test "a job gets devices of one server that NVLink joins, and shares them in turns" { golden 12-jobs-of-several-devices 0; }
 @test "a job is on all of its devices or on none" { golden 13-too-few-for-a-job 1; }
 
+@test "how many sleepers fit beside the busy ones, by host memory and by room to wake" {
+        local mix=$BATS_TEST_DIRNAME/../../golden/plan/07-rare-large-models.yaml
+        "$sublet" plan --sleepers 4G --host-memory 380G "$mix" > "$BATS_TEST_TMPDIR/plan"
+        [ "$(head -n -1 "$BATS_TEST_TMPDIR/plan")" = "$(cat "${mix%.yaml}.txt")" ]
+        [ "$(tail -1 "$BATS_TEST_TMPDIR/plan")" = "sleepers of 4 GiB: 20 fit in 380 GiB of host memory; at once 9 can be awake, on 1 device" ]
+        [ "$("$sublet" plan --json --sleepers 4G --host-memory 380G "$mix" | jq -c .sleepers)" = \
+                '{"memory_bytes":4294967296,"host_memory_bytes":408021893120,"fit":20,"awake_at_once":9,"devices":1,"is_host_memory_full":true}' ]
+        [ "$("$sublet" plan --json "$mix" | jq .sleepers)" = null ]
+        run -0 "$sublet" plan --sleepers 50G --host-memory 1000G "$mix"
+        [ "${lines[-1]}" = "sleepers of 50 GiB: none fits: no device has room for one that wakes" ]
+        run -0 "$sublet" plan --sleepers 4G --host-memory 300G "$mix"
+        [ "${lines[-1]}" = "sleepers of 4 GiB: none fits: the host memory for it is taken" ]
+        run "$sublet" plan --sleepers 4G "$mix"
+        one_line_and_2 '--sleepers and --host-memory go together'
+}
+
 @test "a job is one lease, one command, one pod" {
         local jobs=$BATS_TEST_DIRNAME/../../golden/plan/12-jobs-of-several-devices.yaml
         "$sublet" plan -o run "$jobs" > "$BATS_TEST_TMPDIR/plan"
