@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What goes wrong (docs/kubernetes.md), a row a test: what runs goes on, what cannot be is said, and all is well after it.
+# What goes wrong (docs/kubernetes.md), a row a test: what runs goes on, what cannot be is said, and all is well
+# afterwards.
 # shellcheck disable=SC2034,SC2154  # $with and $said are of pod, in pods.bash
 bats_require_minimum_version 1.5.0
 load pods
@@ -81,7 +82,7 @@ plain() {
         part_end daemon
         pod early "$(rents main 2 10 "$idle")"
         until_ok 60 eval '[ -n "$(reason early)" ]'
-        ! phase_is early Running
+        run ! phase_is early Running
         until_ok 60 offers 0
         phase_is one Running
         part_start daemon
@@ -96,7 +97,7 @@ plain() {
         grows one
         pod early "$(rents main 2 10 "$idle")"
         sleep 5
-        ! phase_is early Running
+        run ! phase_is early Running
         grows one
         part_start plugin
         until_ok 90 offers 32
