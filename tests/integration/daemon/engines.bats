@@ -112,8 +112,8 @@ pair() {
         run -0 --separate-stderr on "$sublet" usage --json --by user
         jq -e 'length == 1 and .[0].engine_seconds.copy > 1' <<< "$output"
         run -0 --separate-stderr on "$sublet" usage --csv
-        [[ ${lines[0]} == *,from,to,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds ]]
-        [[ ${lines[1]} =~ ,[0-9]+\.[0-9]{3},0\.000,0\.000,0\.000,0\.000$ ]]
+        [[ ${lines[0]} == *,from,to,copy_seconds,decoder_seconds,encoder_seconds,jpeg_seconds,optical_flow_seconds,host_gib_hours ]]
+        [[ ${lines[1]} =~ ,[0-9]+\.[0-9]{3},0\.000,0\.000,0\.000,0\.000,0\.[0-9]+$ ]]
         run -0 --separate-stderr on "$sublet" usage
         [[ ${lines[0]} == *' ENGINE-SECONDS' && ${lines[1]} =~ \ copy\ [0-9.]+$ ]]
 }
