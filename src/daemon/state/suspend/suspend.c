@@ -76,13 +76,16 @@ static int helper_start(struct tenant *tenant, bool suspends)
         return 0;
 }
 
-/* Its one line, into text. */
+/* Its one line, into text. One that has nothing to say has only brought back what failed before it: why is kept. */
 static void helper_end(struct tenant_suspension *suspension)
 {
-        ssize_t n = read(suspension->output, suspension->text, sizeof(suspension->text) - 1);
+        char line[sizeof(suspension->text)];
+        ssize_t n = read(suspension->output, line, sizeof(line) - 1);
 
-        suspension->text[n < 0 ? 0 : n] = '\0';
-        suspension->text[strcspn(suspension->text, "\n")] = '\0';
+        line[n < 0 ? 0 : n] = '\0';
+        line[strcspn(line, "\n")] = '\0';
+        if (*line)
+                (void)snprintf(suspension->text, sizeof(suspension->text), "%s", line);
         closep(&suspension->output);
         suspension->helper = 0;
 }
