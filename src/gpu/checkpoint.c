@@ -145,6 +145,15 @@ static bool has_failed(const enum checkpoint_state *states, size_t n)
         return false;
 }
 
+/* Whether a process has moved although a step of ours was refused: one who was killed had asked it before (C1). */
+static bool has_moved(const struct library *library, const struct held *process, enum checkpoint_state from)
+{
+        enum checkpoint_state now = from;
+        char ignored[CHECKPOINT_TEXT];
+
+        return states_read(library, process, 1, &now, ignored) && now != from;
+}
+
 /* All the way. False: text says what failed. */
 static bool move_all(const struct library *library, const struct held *processes, size_t n, bool suspends, char *text)
 {
@@ -164,7 +173,7 @@ static bool move_all(const struct library *library, const struct held *processes
                         return true;
                 arguments.timeout_ms = step == CHECKPOINT_LOCK ? LOCK_MSEC : 0;
                 r = is_gone(&processes[i]) ? CUDA_SUCCESS : library->steps[step](processes[i].id, &arguments);
-                if (r != CUDA_SUCCESS && !is_gone(&processes[i]))
+                if (r != CUDA_SUCCESS && !has_moved(library, &processes[i], states[i]))
                         return failure_say(library, processes[i].id, step_names[step], r, text);
         }
         return false;

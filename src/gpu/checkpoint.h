@@ -4,7 +4,7 @@
  * calls are libcuda's, of CUDA 12.8 and later; each process does its work itself, in a thread of its libcuda.
  *
  *      C1  what is done next follows from the states that the driver reports, so that whoever comes after one that
- *          was killed goes on where that one stopped;
+ *          was killed goes on where that one stopped, also if the process is still at what that one had asked for;
  *      C2  on the way out all processes are locked before the first gives up memory, on the way back all have their
  *          memory before the first goes on: those that work together stop and go on together;
  *      C3  a step that fails turns round: all go back to where they came from. What cannot go back either is lost.
