@@ -100,7 +100,10 @@ static bool is_gone(pid_t process)
 
 static void shim_lose(struct daemon *daemon, struct tenant *tenant)
 {
-        event_emit(daemon, EVENT_KEEPER_DIED, tenant, -1, "process %d", tenant->shim);
+        unsigned int n = suspend_strand(tenant);
+
+        event_emit(daemon, EVENT_KEEPER_DIED, tenant, -1,
+                   n ? "process %d; ended with it, because suspended: %u" : "process %d", tenant->shim, n);
         shims_finish(daemon, tenant);
 }
 

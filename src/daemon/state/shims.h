@@ -60,7 +60,10 @@ void suspend_take(struct daemon *daemon, struct tenant *tenant);
 
 void suspend_reap(struct daemon *daemon, pid_t process, int status); /* does nothing if it was no helper */
 void suspend_tick(struct daemon *daemon);                            /* kills helpers whose time is over */
-void suspend_leave(struct tenant *tenant);                           /* the tenant goes, or the daemon */
+
+/* Its shim has died, and with it the way back: ends the processes that were suspended, or on their way. How many. */
+unsigned int suspend_strand(struct tenant *tenant);
+void suspend_leave(struct tenant *tenant); /* the tenant goes, or the daemon */
 
 /* By ourselves, from running or suspended. cause: a part of the event's line, such as "for a driver call". */
 void suspend_move(struct daemon *daemon, struct tenant *tenant, bool suspends, const char *cause);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a suspended tenant has in host memory: by its ledger, and by who of it is still there. */
+/* What a suspended tenant has in host memory: by its ledger, and by who of it is still there. And who is ended when its
+ * shim has died. */
 #include "unit.h"
 
 #include "daemon/fake_daemon.h"
@@ -164,6 +165,26 @@ static void a_shim_that_has_no_room_for_it_has_none(void **state)
         tenant->control->version = CONTROL_BLOCK_VERSION; /* of what is mapped */
 }
 
+static void who_was_suspended_under_a_shim_that_died_is_ended_and_nobody_else(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+        pid_t child = child_new(), other = child_new();
+        int status = 0;
+
+        holds(tenant, child, 0, GIB);
+        holds(tenant, other, 0, GIB);
+        tenant->control->began.suspended[1]--;       /* its number is another's */
+        assert_int_equal(suspend_strand(tenant), 0); /* it runs: its calls fail, and do not wait */
+        assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        assert_int_equal(suspend_strand(tenant), 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        assert_int_equal(waitpid(other, &status, WNOHANG), 0);
+        child_end(other);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -173,6 +194,7 @@ int main(void)
                 TEST(a_number_that_is_another_process_now_counts_as_ended),
                 TEST(the_next_suspension_begins_anew),
                 TEST(a_shim_that_has_no_room_for_it_has_none),
+                TEST(who_was_suspended_under_a_shim_that_died_is_ended_and_nobody_else),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
