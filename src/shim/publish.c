@@ -86,6 +86,7 @@ void publish(struct shim *shim, const struct gate_stats *stats)
                 return;
         shim->published_at = now;
         publish_processes(shim);
+        shim->control->listed_at = now;
         publish_kinds(shim);
         publish_loans(shim);
 }

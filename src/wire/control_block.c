@@ -64,6 +64,9 @@ static_assert(offsetof(struct control_block, before) ==
               "layout of the control block");
 static_assert(sizeof(struct control_before) == 8 * LEASE_DEVICES_MAX + 16 * CONTROL_BLOCK_PROCESSES,
               "layout of the control block");
+static_assert(offsetof(struct control_block, listed_at) ==
+                      offsetof(struct control_block, before) + sizeof(struct control_before),
+              "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {

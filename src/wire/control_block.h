@@ -175,6 +175,7 @@ struct control_block {
         struct control_waiting waiting;                                 /* since version 5: control_block_waiting */
         struct control_began began;                                     /* since version 6: control_block_began */
         struct control_before before;                                   /* since version 7: control_block_before */
+        _Atomic nsec listed_at; /* S, since version 7: `processes` is not older; clock_now */
 };
 
 enum {

@@ -93,12 +93,15 @@ static void helper_end(struct tenant_suspension *suspension)
 
 /* ---- whose memory it is ------------------------------------------------------------------------------ */
 
-/* The list of processes is up to a second old (shim/publish.c). It is new if it adds up to what the ledger holds. */
+/* The list of processes is up to a second old (shim/publish.c). It is new if it says so, or if it adds up to what the
+ * ledger holds: some of that may be no process's. */
 static bool is_listed(const struct tenant *tenant)
 {
         const struct control_process *process = tenant->control->processes;
         bytes sum = 0;
 
+        if (tenant->control->version >= 7 && tenant->control->listed_at > tenant->suspension.since)
+                return true;
         for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES && process[i].id; i++)
                 sum += process[i].held;
         return sum == held(tenant);
