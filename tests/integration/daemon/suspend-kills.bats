@@ -108,7 +108,7 @@ is_gone() {
 
 # SUBLET_KILLS=400 SUBLET_SECONDS=1200 for a long run, SUBLET_SEED=N for the same one again
 @test "whoever is killed at any moment of a suspension: as before, suspended, or ended with an event, and nothing is left" {
-        local kills=${SUBLET_KILLS:-24} until=$((SECONDS + ${SUBLET_SECONDS:-60})) seed=${SUBLET_SEED:-$RANDOM}
+        local kills=${SUBLET_KILLS:-8} until=$((SECONDS + ${SUBLET_SECONDS:-60})) seed=${SUBLET_SEED:-$RANDOM}
         local victims=(helper daemon shim program) i way victim delay empty asked program shim name held
         declare -A ends=() span=()
         echo "seed $seed"
