@@ -142,7 +142,7 @@ static void what_is_on_its_way_stays_where_it_is(void **state)
         assert_true(sequel_feed(&sequel, EVENT("1") "data", sizeof(EVENT("1")) + 3));
         sequel_take(&sequel, &first, &n);
         assert_int_equal(n, sizeof(EVENT("1")) - 1);
-        assert_true(sequel_feed(&sequel, EVENT("2") + 4, sizeof(EVENT("2")) - 5));
+        assert_true(sequel_feed(&sequel, &EVENT("2")[4], sizeof(EVENT("2")) - 5));
         sequel_take(&sequel, &second, &n);
         assert_ptr_equal(second, first + sizeof(EVENT("1")) - 1);
         assert_memory_equal(first, EVENT("1") EVENT("2"), 2 * (sizeof(EVENT("1")) - 1));
