@@ -153,9 +153,9 @@ is_gone() {
                 fi
         done
         echo "$i kills: ${!ends[*]}"
-        exec {line}>&-
         run ! grep -qE 'BOOKS_NOT_EMPTY|AUDIT_MISMATCH|SUSPEND_LOST|RESUME_FAILED' <("$sublet" events)
         "$sublet" end "$name"
+        exec {line}>&- # not before: the program ends with its lines
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'
         wait_for eval '[ "$(free_mib)" = "$empty" ]'
 }
