@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0
 load pods
 
 parts=(extender plugin daemon kubelet containerd none none)
-rounds=${ROUNDS:-10}
+rounds=${ROUNDS:-6}
 
 teardown() {
         [ -n "${BATS_TEST_COMPLETED:-}" ] || explain
