@@ -349,7 +349,7 @@ static void take_rows(struct router *router, const struct datagram *datagram, ns
         }
 }
 
-static int take_blocks(const struct gossip *gossip, const struct datagram *datagram, struct gossip_blocks *ret)
+static int open_blocks(const struct gossip *gossip, const struct datagram *datagram, struct gossip_blocks *ret)
 {
         unsigned char body[8 * (1 + GOSSIP_BLOCKS) + TAG];
         const unsigned char *at = body;
@@ -367,6 +367,7 @@ static int take_blocks(const struct gossip *gossip, const struct datagram *datag
 
 int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now, struct gossip_blocks *ret)
 {
+        struct gossip_blocks blocks;
         struct datagram datagram;
         uint64_t given, brought;
         struct router *router;
@@ -377,6 +378,9 @@ int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now, 
                 return r;
         if (datagram.sender == gossip->id)
                 return GOSSIP_E_OWN;
+        /* Opened before anything is noted: one that does not open changes nothing (G1). */
+        if (datagram.kind == KIND_BLOCKS && (r = open_blocks(gossip, &datagram, &blocks)))
+                return r;
         forget_silent(gossip, now);
         router = find_router(gossip, datagram.sender);
         router = router ? router : admit(gossip, datagram.sender, now);
@@ -395,8 +399,9 @@ int gossip_read(struct gossip *gossip, const void *data, size_t size, nsec now, 
         if (!router->is_in)
                 return GOSSIP_E_STRANGER;
         if (datagram.kind == KIND_BLOCKS)
-                return take_blocks(gossip, &datagram, ret);
-        take_rows(router, &datagram, now);
+                *ret = blocks;
+        else
+                take_rows(router, &datagram, now);
         return GOSSIP_OK;
 }
 

@@ -5,7 +5,8 @@
  * Each router sends the same datagrams to all others several times a second: rows of figures under a name's hash. None
  * is special, none is asked, nothing is repeated: the next one says it all again.
  *
- * G1. A datagram that is not whole, or not signed with the secret (HMAC-SHA256), changes nothing.
+ * G1. A datagram that is not whole, not signed with the secret (HMAC-SHA256), or whose blocks do not open, changes
+ *     nothing.
  * G2. What counts of a router are datagrams that bring back the number that was made up for it here, in rising order.
  *     The number is forgotten with the router, so one that was recorded earlier counts never again, whenever it is
  *     sent, and no clock is compared. A router without that number is told it, no more.
