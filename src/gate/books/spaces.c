@@ -80,13 +80,14 @@ static bool has_ranges(struct files *files, pid_t process)
         return n > 0 || (n < 0 && n != -ENOENT && n != -ESRCH);
 }
 
-/* The tenant's own calls on the space wait meanwhile. */
-static enum answer space_ask(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
+/* The tenant's own calls on the space wait meanwhile, and mappings that begin are not let through (note_mapping). */
+static enum answer space_ask(struct gate *gate, pid_t asker, const struct file *space, uint64_t base, uint64_t length)
 {
         struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
         enum answer answer = RANGE_LATER;
 
-        if (clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
+        if (!mappings_has_others(&gate->mappings, asker) ||
+            clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
                 answer = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ?
                                  RANGE_THERE :
                                  RANGE_GONE;
@@ -151,37 +152,50 @@ static bool is_one_on_its_way(struct gate *gate)
         struct mapping_call call;
 
         for (size_t i = 0; mappings_at(&gate->mappings, i, &call); i++)
-                if (!call.is_charged || spaces_ask(gate, call.base, call.length) != RANGE_THERE)
+                if (!call.is_charged || spaces_ask(gate, 0, call.base, call.length) != RANGE_THERE)
                         return true;
         return false;
 }
 
+static bool has_range(struct gate *gate, uint64_t number, uint64_t *base, uint64_t *ret_length)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_range_next(gate->ledger, number, base, ret_length);
+}
+
 /* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in
- * it. */
+ * it; and is no longer in the ledger, also where the space stays: what is mapped over a pool that is gone is managed
+ * memory. False: the driver does not free one. */
+static bool free_ranges(struct gate *gate, const struct file *file)
+{
+        const struct gate_driver *driver = &gate->options.driver;
+        uint64_t base = 0, length;
+        bool is_free = true, is_left = true;
+
+        while (is_free && is_left) {
+                struct client_lock_pair locks = client_locks_take(gate, file->number, file->number);
+
+                is_left = has_range(gate, file->number, &base, &length);
+                is_free = !is_left || uvm_space_free(driver, &gate->options.layout, file->fd, base, length);
+                if (is_left && is_free) {
+                        LOCKED(&gate->ledger_lock);
+                        ledger_range_gone(gate->ledger, file->number, base);
+                }
+                client_locks_drop(&locks);
+        }
+        return is_free;
+}
+
 static bool space_empty(void *context, const struct file *file)
 {
-        const struct gate_driver *driver;
         struct gate *gate = context;
-        uint64_t base = 0, length;
-        bool has_range, is_empty = true;
+        const struct gate_driver *driver = &gate->options.driver;
 
         if (is_one_on_its_way(gate))
                 return false;
-        driver = &gate->options.driver;
         uvm_space_clean(driver, file->fd);
-        while (is_empty) {
-                {
-                        LOCKED(&gate->ledger_lock);
-                        has_range = ledger_range_next(gate->ledger, file->number, &base, &length);
-                }
-                if (!has_range)
-                        break;
-                is_empty = uvm_space_free(driver, &gate->options.layout, file->fd, base, length);
-                if (base == UINT64_MAX)
-                        break;
-                base++;
-        }
-        if (!is_empty || has_others_range(gate, file))
+        if (!free_ranges(gate, file) || has_others_range(gate, file))
                 return false;
         for (unsigned int i = 0; i < file->n_devices; i++) /* X3 */
                 if (!uvm_space_leave(driver, file->fd, file->devices[i]))
