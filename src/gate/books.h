@@ -24,13 +24,17 @@ bool has_files(struct gate *gate); /* VA spaces or exports */
  * about yet. */
 bool sweep_all_managed(struct gate *gate);
 
+/* The mapping is about to be let through: what was charged at its addresses and is gone comes back first, since the
+ * driver tells addresses only, and not which of two charges is for what it has there. */
+void managed_make_way(struct gate *gate, const struct mapping_call *mapping);
+
 /* spaces.c: whether anything is left in a range of addresses, in any space of the tenant. */
 enum answer {
         RANGE_GONE,
         RANGE_THERE,
         RANGE_LATER, /* a mapping may be on its way: not asked */
 };
-enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length);
+enum answer spaces_ask(struct gate *gate, pid_t asker, uint64_t base, uint64_t length); /* 0: no thread waits for it */
 void spaces_clean(struct gate *gate);  /* of ranges of processes that have exited */
 void settle_spaces(struct gate *gate); /* lets go of those that nobody has, and nothing is in */
 

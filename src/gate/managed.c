@@ -111,7 +111,7 @@ static int go_on_and_check(struct gate *gate, struct mapping_call *call)
         return GATE_GO_ON;
 }
 
-/* Before the space is asked about anything else: the question would be in the mapping's way. */
+/* After mappings_begin, and before the kernel makes it: a question to the space would be in the mapping's way. */
 static void note_mapping(struct request *request, uint64_t space)
 {
         struct client_lock_pair locks = client_locks_take(request->gate, space, space);
@@ -125,8 +125,10 @@ static int64_t map_charged(struct request *request, const struct mapping *mappin
         struct gate *gate = request->gate;
         struct mapping_call call = call_of(request, mapping, space, true);
 
+        managed_make_way(gate, &call);
         if (mappings_begin(&gate->mappings, &call) < 0)
                 return -ENOMEM; /* before the charge, which it keeps until the mapping is made */
+        note_mapping(request, space);
         if (charge_all(request, mapping, space) == 0)
                 return GATE_GO_ON;
         mappings_end(&gate->mappings, &call);
@@ -145,15 +147,19 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
                 return -EINVAL; /* UVM's own answer */
         if (!space)
                 return -EBADFD; /* likewise: not begun */
-        note_mapping(request, space);
         {
                 LOCKED(&gate->ledger_lock);
                 is_pool = ledger_has_pool(gate->ledger, space, mapping->address, mapping->length);
         }
-        if (is_pool)
-                return go_on_and_check(gate, &call);
+        if (is_pool) {
+                int64_t r = go_on_and_check(gate, &call);
+
+                note_mapping(request, space);
+                return r;
+        }
         switch (gate->lease->managed) {
         case LEASE_MANAGED_ALLOW:
+                note_mapping(request, space);
                 return GATE_GO_ON;
         case LEASE_MANAGED_DENY:
                 gate_tell(gate, EVENT_MANAGED_DENIED, request->process->id, "%s", bytes_format(mapping->length, size));

@@ -287,7 +287,14 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 
         hold_put(&ledger->managed, entry, space, base, length, memory_new(ledger, entry, owner, charge))->put_at = now;
         tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
+        if (length > ledger->managed_longest)
+                ledger->managed_longest = length;
         (void)ledger_entry_free(ledger, entry);
+}
+
+uint64_t ledger_managed_longest(const struct ledger *ledger)
+{
+        return ledger->managed_longest;
 }
 
 struct ledger_kinds ledger_kinds(const struct ledger *ledger, const struct quota *quota, unsigned int device)

@@ -137,6 +137,7 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner);
 bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
                          uint64_t *ret_base, uint64_t *ret_length);
+uint64_t ledger_managed_longest(const struct ledger *ledger); /* of all that there ever was */
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
 /* As ledger_managed_gone, but only what was put before `before`. True if something is left there. */

@@ -28,7 +28,8 @@ enum {
         LINE_SIZE = 4352, /* of /proc/PID/maps: a path and its fields */
 };
 
-/* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
+/* No space is asked so soon after a mapping of it was let through, while one may be on its way: the question would be in
+ * the mapping's way. */
 #define MAPPING_TAKES (5 * NSEC_PER_MSEC)
 
 struct range {
@@ -96,13 +97,13 @@ static enum answer space_ask(struct gate *gate, pid_t asker, const struct file *
 }
 
 /* In any space: which one a descriptor led to when the kernel made the mapping is not what we looked up. */
-enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length)
+enum answer spaces_ask(struct gate *gate, pid_t asker, uint64_t base, uint64_t length)
 {
         enum answer answer = RANGE_GONE;
         struct file space = { 0 };
 
         while (answer == RANGE_GONE && files_next(&gate->files, space.number, &space)) {
-                answer = space_ask(gate, &space, base, length);
+                answer = space_ask(gate, asker, &space, base, length);
                 files_unuse(&gate->files, space.number);
         }
         return answer;

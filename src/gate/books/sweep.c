@@ -26,6 +26,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,8 @@
 
 enum {
         CLIENTS_AT_ONCE = 64, /* copied under the lock; the next ones follow */
+        LOOKS_MAX = 10,       /* at a range that may not be asked about yet, so far apart */
+        LOOK_MS = 5,
 };
 
 /* Bounds what a tenant costs that runs into its quota again and again. */
@@ -104,6 +107,21 @@ bool has_late(struct gate *gate)
 
 /* ---- managed ranges ---------------------------------------------------------------------------------- */
 
+/* True: the range is to be asked about again. */
+static bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t base, uint64_t length, nsec before)
+{
+        enum answer answer;
+
+        if (mappings_has(&gate->mappings, (pid_t)owner, base))
+                return true; /* W3 */
+        answer = spaces_ask(gate, asker, base, length);
+        if (answer == RANGE_GONE) {
+                LOCKED(&gate->ledger_lock);
+                return ledger_managed_gone_before(gate->ledger, owner, base, before);
+        }
+        return answer == RANGE_LATER;
+}
+
 /* True: one of the owner's ranges is to be asked about again. */
 static bool sweep_owner(struct gate *gate, uint32_t owner)
 {
@@ -113,24 +131,49 @@ static bool sweep_owner(struct gate *gate, uint32_t owner)
 
         for (;;) {
                 nsec before = clock_now();
-                enum answer answer;
 
                 {
                         LOCKED(&gate->ledger_lock);
                         if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
                                 return is_left;
                 }
-                if (mappings_has(&gate->mappings, (pid_t)owner, base)) {
-                        is_left = true; /* W3 */
-                        continue;
-                }
-                answer = spaces_ask(gate, base, length);
-                if (answer == RANGE_GONE) {
-                        LOCKED(&gate->ledger_lock);
-                        is_left |= ledger_managed_gone_before(gate->ledger, owner, base, before);
-                }
-                is_left |= answer == RANGE_LATER;
+                is_left |= sweep_range(gate, 0, owner, base, length, before);
         }
+}
+
+/* The owner's next range, from *i on, that has an address in common with the mapping. */
+static bool next_over(struct gate *gate, const struct mapping_call *mapping, size_t *i, uint64_t *ret_base,
+                      uint64_t *ret_length)
+{
+        LOCKED(&gate->ledger_lock);
+        uint64_t space;
+
+        while (ledger_managed_next(gate->ledger, (uint32_t)mapping->process, i, &space, ret_base, ret_length)) {
+                if (*ret_base >= mapping->base)
+                        return *ret_base - mapping->base < mapping->length;
+                if (mapping->base - *ret_base < *ret_length)
+                        return true;
+        }
+        return false;
+}
+
+static uint64_t longest_managed(struct gate *gate)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_managed_longest(gate->ledger);
+}
+
+void managed_make_way(struct gate *gate, const struct mapping_call *mapping)
+{
+        uint64_t longest = longest_managed(gate), base, length;
+        size_t i = mapping->base > longest ? mapping->base - longest : 0;
+        int n_looks = LOOKS_MAX;
+
+        while (next_over(gate, mapping, &i, &base, &length))
+                while (sweep_range(gate, mapping->thread, (uint32_t)mapping->process, base, length, clock_now()) &&
+                       n_looks-- > 0)
+                        (void)poll(NULL, 0, LOOK_MS);
 }
 
 static bool sweep_managed(struct gate *gate)

@@ -124,3 +124,10 @@ bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base)
         }
         return false;
 }
+
+bool mappings_has_others(struct mappings *mappings, pid_t thread)
+{
+        LOCKED(&mappings->lock);
+
+        return mappings->n > 1 || (mappings->n == 1 && mappings->items[0].thread != thread);
+}

@@ -25,6 +25,15 @@ teardown() {
         books_are_empty
 }
 
+@test "a range that was freed is no part of the quota when it is taken again at the same address" {
+        local said
+        said=$(tenant --mem 1G -- "$families" managed 300)
+        echo "$said" && cat "$report"
+        [ "$(value got_mib "$said")" -eq 300 ]
+        [[ $said == *$'\nafter=ok '* ]]
+        books_are_empty
+}
+
 @test "--managed=charge is the same" {
         local said
         said=$(tenant --mem 1G --managed=charge -- "$families" managed 64)
