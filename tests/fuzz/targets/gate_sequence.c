@@ -6,7 +6,7 @@
  *
  * After each step: what the model says that the tenant holds is at most what is charged, and that is at most the quota,
  * or no more than before where the quota was cut. At the end everything is freed by calls, and nothing stays charged.
- * Between two reads of the tenant's memory the tenant may change it.
+ * Between two reads of the tenant's memory the tenant may change it. A wait takes no time, but the clock says it did.
  */
 #include "gate/act.h"
 #include "gate/books.h"
@@ -18,6 +18,7 @@
 #include "driver_model.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -96,6 +97,28 @@ static uint8_t next(void)
                 return 0;
         rig.size--;
         return *rig.data++;
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------- */
+
+static nsec waited;
+
+nsec __real_clock_now(void);
+nsec __wrap_clock_now(void);
+int __real_poll(struct pollfd *fds, nfds_t n, int msec);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int msec);
+
+nsec __wrap_clock_now(void)
+{
+        return __real_clock_now() + waited;
+}
+
+/* Nobody else does anything meanwhile. */
+int __wrap_poll(struct pollfd *fds, nfds_t n, int msec)
+{
+        require(msec >= 0);
+        waited += msec * NSEC_PER_MSEC;
+        return n ? __real_poll(fds, n, 0) : 0;
 }
 
 /* ---- the tenant's side of a gate ------------------------------------------------------------------------- */
