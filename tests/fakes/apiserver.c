@@ -7,7 +7,7 @@
  *
  * It listens on a free port of 127.0.0.1 and writes that to the file. Besides the API:
  *      POST /fake/objects   a JSON array of nodes and pods: created or replaced
- *      POST /fake/fault?kind=429|500|hang|409|slow&path=TEXT&n=N N calls with TEXT in the path; slow: 2 s later
+ *      POST /fake/fault?kind=429|500|hang|409|slow&path=TEXT&n=N[&seconds=2] N calls with TEXT in the path; slow: later
  *      POST /fake/cut       all watches end, in the middle of a line
  *      POST /fake/forget    no history: a watch that is taken up now gets 410
  *      GET  /fake/state     how many of what
@@ -59,7 +59,7 @@ static struct {
         unsigned long binds, conflicts;
         const char *token_file;
         char fault[16], fault_path[128];
-        unsigned int n_faults;
+        unsigned int n_faults, slow_seconds;
 } world = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 struct call {
@@ -417,6 +417,7 @@ static enum MHD_Result fake(struct MHD_Connection *c, const char *path, json_t *
                 (void)snprintf(world.fault, sizeof(world.fault), "%s", argument(c, "kind") ?: "");
                 (void)snprintf(world.fault_path, sizeof(world.fault_path), "%s", argument(c, "path") ?: "");
                 world.n_faults = (unsigned int)atoi(argument(c, "n") ?: "1");
+                world.slow_seconds = (unsigned int)atoi(argument(c, "seconds") ?: "2");
         } else if (!strcmp(path, "/fake/cut"))
                 world.cuts++;
         else if (!strcmp(path, "/fake/forget"))
@@ -462,9 +463,11 @@ static enum MHD_Result answer(struct MHD_Connection *c, const char *method, cons
         else if (!may(c))
                 r = refuse(c, 401, "Unauthorized");
         else if (world.n_faults && strstr(url, world.fault_path) && !strcmp(world.fault, "slow")) {
+                unsigned int seconds = world.slow_seconds;
+
                 world.n_faults--;
                 (void)pthread_mutex_unlock(&world.mutex);
-                sleep(2);
+                sleep(seconds);
                 (void)pthread_mutex_lock(&world.mutex);
                 r = resource(c, method, path, body);
         } else if (world.n_faults && strstr(url, world.fault_path)) {

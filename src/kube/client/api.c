@@ -24,6 +24,7 @@ struct api {
         char token[TOKEN_MAX];
         nsec token_at;
         size_t most; /* of an answer */
+        bool lists;
 };
 
 int api_find(struct api_settings *settings, char url[static API_URL], struct err *err)
@@ -57,9 +58,10 @@ int api_new(const struct api_settings *settings, struct api **ret)
         return 0;
 }
 
-void api_bound(struct api *api, size_t most)
+void api_lists(struct api *api, size_t most)
 {
         api->most = most;
+        api->lists = true;
 }
 
 struct api *api_free(struct api *api)
@@ -141,9 +143,14 @@ static bool is_to_be_repeated(struct api *api, const struct http_answer *answer,
 int api_call(struct api *api, const char *method, const char *path, const char *type, const json_t *body,
              long *ret_status, json_t **ret, struct err *err)
 {
-        nsec until = clock_now() + API_SECONDS * NSEC_PER_SEC;
+        nsec until = clock_now() + (api->lists ? API_LIST_SECONDS : API_SECONDS) * NSEC_PER_SEC;
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-        struct http_request request = { .method = method, .path = path, .type = type, .body = text, .most = api->most };
+        struct http_request request = { .method = method,
+                                        .path = path,
+                                        .type = type,
+                                        .body = text,
+                                        .most = api->most,
+                                        .silence = api->lists ? API_LIST_SILENCE * NSEC_PER_SEC : 0 };
         struct http_answer answer = { 0 };
         bool is_renewed = false;
         int r;

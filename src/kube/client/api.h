@@ -27,7 +27,9 @@ struct api_settings {
 };
 
 enum {
-        API_SECONDS = 4, /* of a call, waits included: below the margin of an election (elect.h) */
+        API_SECONDS = 4,       /* of a call, waits included: below the margin of an election (elect.h) */
+        API_LIST_SECONDS = 60, /* of a page of a list: the server's own limit */
+        API_LIST_SILENCE = 15, /* and of that without a byte */
         API_ANSWER = 64 << 20,
         API_LINE = 16 << 20,
 };
@@ -44,7 +46,9 @@ int api_new(const struct api_settings *settings, struct api **ret);
 struct api *api_free(struct api *api);
 void api_freep(struct api **api);
 
-void api_bound(struct api *api, size_t most); /* of an answer; API_ANSWER at first. A larger one is -EMSGSIZE */
+/* The calls that follow get pages of lists, of at most so many bytes; a larger one is -EMSGSIZE. A page of large objects
+ * takes a busy server longer than a call may take whose answer somebody waits for. */
+void api_lists(struct api *api, size_t most);
 
 /*
  * One call. type: of the body; NULL: application/json. A 429 is retried when the server says so, a 401 once with the

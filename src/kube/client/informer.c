@@ -26,7 +26,7 @@ static int list_pages(struct informer *informer, struct api *api, struct err *er
                 long status = 0;
 
                 (void)watch_next(watch, path);
-                api_bound(api, watch->most);
+                api_lists(api, watch->most);
                 r = api_call(api, "GET", path, NULL, NULL, &status, &page, err);
                 if (r == 0)
                         (void)err_say(err, -EIO, "listing %s: HTTP status %ld", watch->path, status);

@@ -47,6 +47,7 @@ struct http_request {
         const char *at;      /* where to connect instead of the base's host: "HOST:PORT", "unix:/PATH"; NULL: there */
         bool trusts_all;     /* any certificate will do */
         nsec limit, connect; /* of all of it, and of connecting; 0: none */
+        nsec silence;        /* it fails after so long without a byte, in whole seconds; 0: never */
         size_t most;         /* bytes of the answer, or of one of its lines; 0: HTTP_MOST */
         const atomic_bool *cuts[2]; /* the call ends within a second once one is true; NULL: never */
 

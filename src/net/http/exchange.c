@@ -163,6 +163,8 @@ int exchange_begin(struct exchange *exchange, const struct http_request *request
         (void)curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
         (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(request->connect / NSEC_PER_MSEC));
         (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(request->limit / NSEC_PER_MSEC));
+        (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, request->silence ? 1L : 0L);
+        (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)(request->silence / NSEC_PER_SEC));
         set_trust(curl, request);
         (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
         (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);

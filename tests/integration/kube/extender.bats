@@ -188,6 +188,13 @@ is_used() { [ "$(used "$1" "$2")" = "$3" ]; }
         within eval '[ "$(ask x /metrics | sed -n "s/^sublet_extender_lists_total{path=.\/api\/v1\/pods.} //p")" -ge 2 ]'
 }
 
+@test "a list may take the server longer than a call whose answer somebody waits for" {
+        put "$(node n1 10 1)" "$(pod a 6)"
+        api '/fake/fault?kind=slow&path=/api/v1/pods&n=1000&seconds=6' -d ''
+        extender x && within ready x
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+}
+
 @test "a token that is rotated is taken up" {
         put "$(node n1 10 1)" "$(pod a 6)"
         extender x && within ready x
