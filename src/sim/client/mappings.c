@@ -73,11 +73,26 @@ static void ranges_unmap(uintptr_t base, size_t length)
         }
 }
 
+/* S1. The kernel unmaps what is there before it finds that it cannot map a socket; then another thread's stack could
+ * begin there, and be replaced. So nothing may be replaced where a node is asked about. */
+static void *ask_kernel(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+        bool is_node = (flags & MAP_FIXED) && fd >= 0 && sim_is_on() && sim_node(NULL, fd, NULL) != RM_NODE_OTHER;
+        void *at;
+
+        if (is_node)
+                flags = (flags & ~MAP_FIXED) | MAP_FIXED_NOREPLACE;
+        at = (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset);
+        if (is_node && at == MAP_FAILED && errno == EEXIST)
+                errno = ENODEV;
+        return at;
+}
+
 HOOK void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
 {
         int saved = errno;
         bool is_uvm = false;
-        void *at = (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset); /* S1 */
+        void *at = ask_kernel(address, length, prot, flags, fd, offset);
         intptr_t r;
 
         if (at != MAP_FAILED || errno != ENODEV || !sim_is_on() || fd < 0 || sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
