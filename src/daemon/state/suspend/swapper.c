@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/state/suspend/swapper.h"
+
+#include <string.h>
+
+struct swapper {
+        const struct swapper_view *view;
+        struct swapper_decision *decisions;
+        bytes taken[LEASE_DEVICES_MAX]; /* X1 */
+        bool is_moving;
+};
+
+bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant)
+{
+        return view->now - tenant->in_since >= tenant->cost / view->part * TURNS_WHOLE;
+}
+
+nsec swapper_rest(nsec idle)
+{
+        return idle < SWAPPER_REST_MOST ? idle : SWAPPER_REST_MOST;
+}
+
+static void take(struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                swapper->taken[d] += tenant->promised[d];
+}
+
+static void give(struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                swapper->taken[d] -= tenant->promised[d];
+}
+
+static bool has_room(const struct swapper *swapper, unsigned int device, const struct swapper_tenant *tenant)
+{
+        return !tenant->promised[device] ||
+               swapper->taken[device] + tenant->promised[device] <= swapper->view->room[device];
+}
+
+static bool fits(const struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                if (!has_room(swapper, d, tenant))
+                        return false;
+        return true;
+}
+
+/* ---- who leaves -------------------------------------------------------------------------------------- */
+
+enum whom {
+        BUT_LATENCY = 1, /* X4 */
+        IF_OVER = 2,     /* X5 */
+};
+
+static bool may_leave(const struct swapper *swapper, size_t i, const struct swapper_tenant *comes, unsigned int whom)
+{
+        const struct swapper_tenant *tenant = &swapper->view->tenants[i];
+        bool helps = false;
+
+        if (tenant->place != SWAPPER_IN || !tenant->may_leave || swapper->decisions[i].order == SWAPPER_LEAVE)
+                return false;
+        if (((whom & BUT_LATENCY) && tenant->is_latency) ||
+            ((whom & IF_OVER) && !swapper_turn_is_over(swapper->view, tenant)))
+                return false;
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                helps |= tenant->promised[d] && !has_room(swapper, d, comes);
+        return helps;
+}
+
+/* X4 */
+static bool leaves_before(const struct swapper_tenant *a, const struct swapper_tenant *b)
+{
+        if (a->is_latency != b->is_latency)
+                return b->is_latency;
+        if (a->worked_at != b->worked_at)
+                return a->worked_at < b->worked_at;
+        return a->in_since < b->in_since;
+}
+
+static size_t next_of(const struct swapper *swapper, const struct swapper_tenant *comes, unsigned int whom)
+{
+        size_t n = swapper->view->n, best = n;
+
+        for (size_t i = 0; i < n; i++)
+                if (may_leave(swapper, i, comes, whom) &&
+                    (best == n || leaves_before(&swapper->view->tenants[i], &swapper->view->tenants[best])))
+                        best = i;
+        return best;
+}
+
+/* X3: from the one chosen last on, who need not leave after all stays. */
+static void spare(struct swapper *swapper, const struct swapper_tenant *comes, size_t n_chosen)
+{
+        for (size_t rank = n_chosen; rank-- > 0;)
+                for (size_t i = 0; i < swapper->view->n; i++) {
+                        struct swapper_decision *decision = &swapper->decisions[i];
+
+                        if (decision->order != SWAPPER_LEAVE || decision->rank != rank)
+                                continue;
+                        take(swapper, &swapper->view->tenants[i]);
+                        if (fits(swapper, comes)) {
+                                decision->order = SWAPPER_STAY;
+                                continue;
+                        }
+                        give(swapper, &swapper->view->tenants[i]);
+                }
+}
+
+static void keep_all(struct swapper *swapper)
+{
+        for (size_t i = 0; i < swapper->view->n; i++) {
+                if (swapper->decisions[i].order != SWAPPER_LEAVE)
+                        continue;
+                swapper->decisions[i].order = SWAPPER_STAY;
+                take(swapper, &swapper->view->tenants[i]);
+        }
+}
+
+/* Marks those that leave. False: they are not enough, and nobody is marked. */
+static bool choose(struct swapper *swapper, const struct swapper_tenant *comes, unsigned int whom)
+{
+        size_t n = 0, i;
+
+        while (!fits(swapper, comes)) {
+                i = next_of(swapper, comes, whom);
+                if (i == swapper->view->n) {
+                        keep_all(swapper);
+                        return false;
+                }
+                swapper->decisions[i].order = SWAPPER_LEAVE;
+                swapper->decisions[i].rank = n++;
+                give(swapper, &swapper->view->tenants[i]);
+        }
+        spare(swapper, comes, n);
+        return true;
+}
+
+/* X6 */
+static bool host_holds(const struct swapper *swapper)
+{
+        bytes sum = 0;
+
+        for (size_t i = 0; i < swapper->view->n; i++)
+                if (swapper->decisions[i].order == SWAPPER_LEAVE)
+                        sum += swapper->view->tenants[i].held;
+        return sum <= swapper->view->host;
+}
+
+/* For one that does not fit. */
+static enum swapper_why make_room(struct swapper *swapper, const struct swapper_tenant *comes)
+{
+        unsigned int whom = BUT_LATENCY;
+
+        if (!choose(swapper, comes, whom)) {
+                whom = 0;
+                if (!choose(swapper, comes, whom))
+                        return SWAPPER_FOR_NOBODY;
+        }
+        keep_all(swapper);
+        if (!choose(swapper, comes, whom | IF_OVER))
+                return SWAPPER_FOR_TURNS;
+        if (!host_holds(swapper)) {
+                keep_all(swapper);
+                return SWAPPER_FOR_HOST;
+        }
+        swapper->is_moving = true;
+        return SWAPPER_FOR_MOVES;
+}
+
+/* ---- who comes --------------------------------------------------------------------------------------- */
+
+static size_t next_waiting(const struct swapper *swapper)
+{
+        const struct swapper_view *view = swapper->view;
+        size_t best = view->n;
+
+        for (size_t i = 0; i < view->n; i++)
+                if (view->tenants[i].place == SWAPPER_OUT && view->tenants[i].waits && !swapper->decisions[i].is_done &&
+                    (best == view->n || view->tenants[i].waits_since < view->tenants[best].waits_since))
+                        best = i;
+        return best;
+}
+
+static bool has_end(enum swapper_why why)
+{
+        return why != SWAPPER_FOR_HOST && why != SWAPPER_FOR_NOBODY;
+}
+
+static enum swapper_why look_at(struct swapper *swapper, size_t i, bool is_blocked)
+{
+        const struct swapper_tenant *tenant = &swapper->view->tenants[i];
+
+        if (is_blocked)
+                return SWAPPER_FOR_OTHERS;
+        if (fits(swapper, tenant)) {
+                swapper->decisions[i].order = SWAPPER_COME;
+                take(swapper, tenant);
+                swapper->is_moving = true;
+                return SWAPPER_NOT_WAITING;
+        }
+        return swapper->is_moving ? SWAPPER_FOR_MOVES : make_room(swapper, tenant); /* X7 */
+}
+
+void swapper_decide(const struct swapper_view *view, struct swapper_decision *ret)
+{
+        struct swapper swapper = { .view = view, .decisions = ret };
+        bool is_blocked = false;
+        size_t i;
+
+        memset(ret, 0, view->n * sizeof(*ret));
+        for (i = 0; i < view->n; i++) {
+                enum swapper_place place = view->tenants[i].place;
+
+                if (place != SWAPPER_OUT)
+                        take(&swapper, &view->tenants[i]);
+                swapper.is_moving |= place == SWAPPER_LEAVES || place == SWAPPER_COMES;
+        }
+        while ((i = next_waiting(&swapper)) < view->n) {
+                ret[i].is_done = true;
+                ret[i].why = look_at(&swapper, i, is_blocked);
+                is_blocked |= ret[i].order != SWAPPER_COME && has_end(ret[i].why); /* X2 */
+        }
+}
+
+/* ---- host memory ------------------------------------------------------------------------------------- */
+
+void swapper_host_add(struct swapper_host *host, const bytes promised[static LEASE_DEVICES_MAX])
+{
+        unsigned int n = 0;
+
+        for (unsigned int d = 0; d < LEASE_DEVICES_MAX; d++) {
+                bytes size = promised[d];
+
+                n += size != 0;
+                host->sum[d] += size;
+                if (size > host->largest[d]) {
+                        host->second[d] = host->largest[d];
+                        host->largest[d] = size;
+                } else if (size > host->second[d]) {
+                        host->second[d] = size;
+                }
+        }
+        host->is_spread |= n > 1;
+}
+
+bytes swapper_host_needed(const struct swapper_host *host, const bytes room[static LEASE_DEVICES_MAX],
+                          unsigned int n_devices)
+{
+        bytes sum = 0, needed = 0;
+
+        for (unsigned int d = 0; d < n_devices; d++) {
+                bytes two = host->largest[d] + host->second[d];
+
+                sum += host->sum[d];
+                if (host->sum[d] > room[d])
+                        needed += two < room[d] ? host->sum[d] - (room[d] - two) : host->sum[d];
+        }
+        return needed && host->is_spread ? sum : needed;
+}
