@@ -52,8 +52,9 @@ struct run {
         permille share;           /* 0: not given */
         permille cap;             /* 0: not given */
         const char *class, *mode;
-        nsec goal;            /* of a step's p99; 0: none */
-        nsec sleep_after;     /* 0: never */
+        nsec goal;        /* of a step's p99; 0: none */
+        nsec sleep_after; /* 0: never */
+        bool swap;
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
 

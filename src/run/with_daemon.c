@@ -45,13 +45,14 @@ static int path_of(const struct run *run, char path[static SOCKET_PATH], struct 
 static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
-                return err_say(err, -ENOTCONN,
-                               "--share, --cap, --class, --latency, --sleep-after, --job, --label, --mode and --wait "
-                               "need the daemon, "
-                               "and none "
-                               "is in %s: "
-                               "start it with 'sublet daemon'",
-                               run->dir);
+                return err_say(
+                        err, -ENOTCONN,
+                        "--share, --cap, --class, --latency, --sleep-after, --swap, --job, --label, --mode and --wait "
+                        "need the daemon, "
+                        "and none "
+                        "is in %s: "
+                        "start it with 'sublet daemon'",
+                        run->dir);
         if (run->is_dir_named)
                 return err_say(err, -ENOTCONN,
                                "no daemon is in %s: start it with 'sublet daemon --dir %s', or say --no-daemon for a "
@@ -64,8 +65,8 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->mode || run->job ||
-                     run->labels[0] || run->wait;
+        bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->swap || run->mode ||
+                     run->job || run->labels[0] || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
@@ -120,6 +121,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
                                            .cap = run->cap ? run->cap : TURNS_WHOLE,
                                            .goal = run->goal,
                                            .sleep_after = run->sleep_after,
+                                           .swap = run->swap,
                                            .ipc_host = run->ipc_host,
                                            .enforcement = run->is_preload ? ENFORCEMENT_PRELOAD : ENFORCEMENT_GATE,
                                            .audit_ms = run->audit_ms };

@@ -215,6 +215,10 @@ static int new_control_block(struct shim *shim, struct err *err)
                 shim->control->devices[i].cap = shim->terms.cap;
                 shim->control->devices[i].class = shim->terms.class;
         }
+        if (shim->terms.swap) { /* the daemon lets it onto the card with the first call that takes memory */
+                shim->control->suspension.state = CONTROL_SUSPENDED;
+                shim->control->waiting.is_out = 1;
+        }
         write_books(shim);
         return 0;
 }

@@ -121,7 +121,7 @@ struct control_waiting {
         _Atomic uint32_t n;       /* S: driver calls that wait because the tenant is suspended */
         _Atomic int32_t process;  /* S: of the latest */
         _Atomic uint32_t is_idle; /* D, for the daemon after it: it was suspended because it was idle */
-        uint32_t unused;
+        _Atomic uint32_t is_out;  /* S at first, then D: it is suspended for others' sake, and is to come in again */
 };
 
 /* When processes began (base/process.h), so that a number that was used again names nobody. Row by row: S of

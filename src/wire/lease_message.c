@@ -121,6 +121,7 @@ json_t *message_request_new(const struct message_request *request)
         (void)json_object_set_new(body, "class", json_string(turns_class_name(request->class)));
         (void)json_object_set_new(body, "latency_us", json_integer(request->goal / NSEC_PER_USEC));
         (void)json_object_set_new(body, "sleep_after_us", json_integer(request->sleep_after / NSEC_PER_USEC));
+        (void)json_object_set_new(body, "swap", json_boolean(request->swap));
         (void)json_object_set_new(body, "ipc_host", json_boolean(request->ipc_host));
         (void)json_object_set_new(body, "audit_ms", json_integer((json_int_t)request->audit_ms));
         return body;
@@ -174,6 +175,7 @@ int message_request_parse(const json_t *body, struct message_request *ret, const
 {
         struct message_request request = {
                 .is_named = message_flag(body, "named", true),
+                .swap = message_flag(body, "swap", false),
                 .ipc_host = message_flag(body, "ipc_host", false),
         };
         const char *wrong = request_fields(body, &request);
@@ -269,7 +271,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I}",
+                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:b}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -280,7 +282,7 @@ json_t *message_lease_new(const struct message_lease *lease)
                          enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms, "job",
                          lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities), "labels",
                          labels_new(lease->labels), "latency_us", (json_int_t)(lease->goal / NSEC_PER_USEC),
-                         "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC));
+                         "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC), "swap", (int)lease->swap);
 }
 
 /* Absent: not known. */
@@ -379,6 +381,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
         struct message_lease lease = {
                 .id = (uint64_t)message_number(body, "id", 0),
                 .since = message_number(body, "since", 0),
+                .swap = message_flag(body, "swap", false),
                 .ipc_host = message_flag(body, "ipc_host", false),
         };
 

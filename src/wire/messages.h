@@ -112,6 +112,7 @@ struct message_request {
         enum turns_class class;
         nsec goal;        /* of a step's p99 (turns.h); 0: none */
         nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
+        bool swap;        /* it may be suspended to make room for others (daemon/state/suspend/swapper.h) */
         bool ipc_host;
         uint64_t audit_ms; /* 0: the gate's own */
 };
@@ -144,6 +145,7 @@ struct message_lease {
         enum turns_class class;
         nsec goal;        /* of a step's p99 (turns.h); 0: none */
         nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
+        bool swap;        /* it begins suspended, and is on the card in turns (daemon/state/suspend/swapper.h) */
         bool ipc_host;
         uint64_t audit_ms;
 
