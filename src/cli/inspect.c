@@ -103,6 +103,13 @@ static void print_who(const json_t *tenant, const json_t *changed)
                                field_is(tenant, "has_waker") ? "" : "; not now: nobody has said that it would wake it");
                 line("sleep", text);
         }
+        if (field_is(tenant, "swap")) {
+                const char *for_what = field_text(tenant, "waits_for");
+
+                (void)snprintf(text, sizeof(text), "on the card in turns%s%s", *for_what ? "; it waits for " : "",
+                               for_what);
+                line("swap", text);
+        }
         line("job", field_text(tenant, "job"));
         line("sms", field_text(tenant, "sms"));
         print_labels(json_object_get(tenant, "labels"));

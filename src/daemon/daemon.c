@@ -270,6 +270,7 @@ static void on_heartbeat(struct loop_timer *timer)
         shims_tick(daemon);
         suspend_tick(daemon);
         sleep_look(daemon);
+        swap_look(daemon);
         preloads_tick(daemon);
         mps_tick(daemon);
         listeners_tick(daemon);
@@ -423,6 +424,7 @@ int daemon_main(int argc, char **argv)
         daemon->since = clock_realtime();
         r = settings_parse(&daemon->settings, argc, argv, &err);
         daemon->tenants.overcommits = daemon->settings.overcommits;
+        daemon->tenants.swap = daemon->settings.swap;
         if (r == 0)
                 r = daemon_run(daemon, &err) < 0 ? -EIO : 0;
         else if (r < 0)

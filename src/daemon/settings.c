@@ -58,6 +58,17 @@ static int read_policy(const struct flag *flag, const char *value, struct err *e
         return 0;
 }
 
+static int read_part(const struct flag *flag, const char *value, struct err *err)
+{
+        unsigned int part;
+
+        if (permille_parse(value, &part) < 0)
+                return flag_refuse(flag, value, "a part of a tenant's time on the card, 0.1% to 100%, such as 10%",
+                                   err);
+        *(permille *)flag->to = part;
+        return 0;
+}
+
 static int read_group(const struct flag *flag, const char *value, struct err *err)
 {
         const struct group *group = getgrnam(value);
@@ -100,6 +111,12 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "programs on a device that belong to no tenant: report (default), or also end them", NULL },
                 { "overcommit", 0, flag_is, &settings->overcommits, NULL,
                   "lease more memory than there is; tenants may then be refused below their quota", NULL },
+                { "swap", 0, flag_bytes, &settings->swap, "SIZE",
+                  "host memory for suspended tenants, and lease with --swap up to it (default: no limit,\n"
+                  "and no such leases)",
+                  NULL },
+                { "swap-cost", 0, read_part, &settings->swap_cost, "PERCENT",
+                  "what moving a tenant with --swap may cost of its time on the card (default: 10%)", NULL },
                 { "patience", 0, read_patience, &settings->patience, "TIME",
                   "how long a pod's container waits for its allocation: 0s to 5m (default: 20s)", NULL },
                 { "group", 0, read_group, &settings->group, "NAME",
@@ -121,6 +138,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         unsigned int port;
 
         settings->patience = 20 * NSEC_PER_SEC;
+        settings->swap_cost = TURNS_WHOLE / 10;
         settings->group = GROUP_ANY;
         operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
         if (operand <= 0)
@@ -133,6 +151,10 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 return err_say(err, -EINVAL, "--token, --cert and --key are for --listen ADDR:PORT");
         if (!settings->cert != !settings->key)
                 return err_say(err, -EINVAL, "TLS needs both: --cert FILE and --key FILE");
+        if (settings->swap && settings->overcommits)
+                return err_say(err, -EINVAL,
+                               "--swap promises what card and host hold together, --overcommit more than there is: "
+                               "leave one of them out");
         settings->stops_unmanaged = !strcmp(unmanaged, "stop");
         if ((dir && copy_path(settings->dir, sizeof(settings->dir), "--dir", dir, err) < 0) ||
             (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))

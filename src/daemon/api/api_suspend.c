@@ -35,13 +35,15 @@ bool api_suspend_is_over(struct daemon *daemon, struct api_response *response)
                 return true;
         }
         is_there = (tenant->suspension.state == SUSPENSION_SUSPENDED) == response->suspends;
-        if (!suspension_is_settled(tenant->suspension.state) && clock_now() < response->deadline)
+        if ((!suspension_is_settled(tenant->suspension.state) || (!response->suspends && swap_is_asked(tenant))) &&
+            clock_now() < response->deadline)
                 return false;
         if (is_there && suspension_is_settled(tenant->suspension.state))
                 api_json(response, API_OK, api_tenant_json(daemon, tenant));
         else
-                api_error(response, API_CONFLICT, "'%s' is %s: %s", tenant->lease.tenant, tenant_state_name(tenant),
-                          tenant->suspension.text);
+                api_error(response, API_CONFLICT, "'%s' is %s: %s%s", tenant->lease.tenant, tenant_state_name(tenant),
+                          swap_waits_for(tenant) ? "it waits for " : "",
+                          swap_waits_for(tenant) ? swap_waits_for(tenant) : tenant->suspension.text);
         return true;
 }
 

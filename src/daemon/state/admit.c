@@ -37,10 +37,12 @@ static const char *or_null(const char *text)
 }
 
 /* A request without a size gets what nobody has leased: without other tenants, the whole device. */
-static int give_rest(const struct daemon *daemon, const char *mode, struct lease *lease, struct err *err)
+static int give_rest(const struct daemon *daemon, const struct message_lease *asked, struct lease *lease,
+                     struct err *err)
 {
         for (unsigned int i = 0; i < lease->n_devices; i++) {
-                bytes free = tenants_free(&daemon->tenants, i, mode, NULL);
+                bytes free = asked->swap ? swap_room(&daemon->tenants, i, NULL) :
+                                           tenants_free(&daemon->tenants, i, asked->mode, NULL);
 
                 if (!lease->devices[i].is_granted || daemon->tenants.overcommits)
                         continue;
@@ -72,7 +74,7 @@ static int fill_lease(struct daemon *daemon, const struct message_request *reque
         if (!message_lease_is_mig(ret) &&
             (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
                 return r;
-        if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_rest(daemon, ret->mode, lease, err)) < 0)
+        if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_rest(daemon, ret, lease, err)) < 0)
                 return r;
         message_lease_fill(lease, ret);
         return 0;
@@ -163,6 +165,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .class = request->class,
                                        .goal = request->goal,
                                        .sleep_after = request->sleep_after,
+                                       .swap = request->swap,
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",
@@ -191,7 +194,8 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
                 return r;
-        if ((r = goals_check(daemon, &lease, err)) < 0 || (r = sleep_check(&lease, err)) < 0)
+        if ((r = goals_check(daemon, &lease, err)) < 0 || (r = sleep_check(&lease, err)) < 0 ||
+            (r = swap_check(daemon, &lease, err)) < 0)
                 return r;
         if ((r = goals_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);

@@ -48,6 +48,8 @@ struct settings {
         const char *own_memory;         /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
+        bytes swap;         /* host memory for suspended tenants, in all; 0: no limit, and no lease with --swap */
+        permille swap_cost; /* of a turn of a tenant with --swap, that moving may cost */
         bool stops_unmanaged;
         nsec patience; /* for a pod's container to get its allocation */
         gid_t group;   /* whose members may lease and ask; GROUP_ANY: every user */

@@ -96,3 +96,24 @@ void sleep_take(struct tenant *tenant);
 void sleep_keep(struct tenant *tenant);
 
 void sleep_look(struct daemon *daemon);
+
+/* What a tenant that runs has done, as far as is seen. */
+void sleep_signs(const struct daemon *daemon, const struct tenant *tenant, struct sleeper_view *ret);
+
+/* ---- suspend/swap.c: who of the tenants with --swap is on the card */
+
+/* Whether a lease may have --swap. 0; -EINVAL. */
+int swap_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);
+
+void swap_look(struct daemon *daemon);
+
+void swap_ask(struct tenant *tenant);  /* one that is suspended is to come in, as soon as there is room */
+void swap_keep(struct tenant *tenant); /* its user wants it to stay out */
+bool swap_is_asked(const struct tenant *tenant);
+
+/* What came of a way; swap_failed: it is where it was. */
+void swap_moved(struct tenant *tenant, bool is_out, nsec took, bytes moved);
+void swap_failed(struct tenant *tenant, bool is_out);
+
+/* Why one that is to come in is not in yet; NULL: it is, or is not to come in. */
+const char *swap_waits_for(const struct tenant *tenant);

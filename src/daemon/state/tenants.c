@@ -44,9 +44,9 @@ bytes tenants_leased(const struct tenants *tenants, unsigned int device, const s
         bytes sum = strcmp(tenants_mode(tenants, device, but), "spatial") ? 0 : MPS_RESERVE;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && tenant_has(t, device))
+                if (t != but && tenant_has(t, device) && !t->lease.swap)
                         sum += t->lease.devices[device].quota;
-        return sum;
+        return sum + swap_set_aside(tenants, device, but);
 }
 
 permille tenants_promised(const struct tenants *tenants, unsigned int device, const struct tenant *but)
@@ -137,6 +137,8 @@ static int fit_memory(const struct tenants *tenants, unsigned int device, const 
         if (quota > total)
                 return err_say(err, TENANTS_E_NO_ROOM, "%s is more than device %u has (%s)",
                                bytes_format(quota, wanted), device, bytes_format(total, left));
+        if (lease->swap)
+                return swap_fit_device(tenants, device, lease, but, err);
         if (tenants->overcommits || quota <= free)
                 return 0;
         return err_say(err, TENANTS_E_NO_ROOM,
@@ -202,7 +204,7 @@ int tenants_fit(const struct tenants *tenants, const struct message_lease *lease
                 if (r)
                         return r;
         }
-        return 0;
+        return swap_fit_host(tenants, lease, but, err);
 }
 
 static bool is_name_byte(char c)

@@ -17,6 +17,7 @@
 #include "daemon/state/ghost.h"
 #include "daemon/state/suspend/sleeper.h"
 #include "daemon/state/suspend/suspension.h"
+#include "daemon/state/suspend/swapper.h"
 #include "base/loop.h"
 #include "wire/messages.h"
 
@@ -63,10 +64,29 @@ struct tenant_suspension {
         int output;                  /* of the helper */
         bool is_waiting;             /* for a new list of processes, before the helper starts */
         nsec since;                  /* clock_now when it began */
+        nsec moves_at;               /* when its helper began; 0: it has none */
         nsec looked_at;              /* whether its processes are there still; swapped.c */
         bytes held;                  /* on all devices, then */
         char cause[64];              /* who asked, or why nobody had to */
         char text[240];              /* why the latest attempt failed; "": it did not */
+};
+
+/* swap.c's, of a tenant with --swap. Times are clock_now's. */
+struct tenant_swap {
+        bool is_in;               /* it was at the latest look */
+        nsec in_since, worked_at; /* worked_at: its latest sign of work */
+        uint64_t n_calls;         /* at the latest look */
+        nsec out_since, rest;     /* it is taken to wait `rest` after that */
+        nsec asked_at;            /* its user wants it in, since; 0: nobody has asked */
+        nsec waits_since;         /* 0: it does not */
+        nsec stuck_since;         /* its waiting has no known end; 0: it has */
+        bool is_stuck_told;
+        nsec kept_until; /* it could not be suspended */
+        enum swapper_why why;
+        struct tenant_way {
+                nsec took; /* the latest; 0: not known yet */
+                bytes moved;
+        } out, back;
 };
 
 struct tenant {
@@ -96,6 +116,7 @@ struct tenant {
         uint64_t set_asked, set_done; /* serials of "set" */
         char set_text[200];           /* the shim's answer to set_done; "": done */
         struct tenant_suspension suspension;
+        struct tenant_swap swap;
         struct ghost ghost; /* of a pod's container */
         struct sleeper sleeper;
         nsec waker_until; /* somebody has said that it wakes it; clock_now */
@@ -112,6 +133,7 @@ struct tenants {
         bytes totals[LEASE_DEVICES_MAX];
         bool is_lost[LEASE_DEVICES_MAX];
         bool overcommits;
+        bytes swap; /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
 };
 
 enum {
@@ -124,7 +146,7 @@ enum {
 };
 
 /* Sums over the tenants of a device; `but`: without this one (NULL: all). tenants_leased counts what an MPS server
- * takes, too. */
+ * takes, too, and of those with --swap what the card is to have for them (swap_set_aside). */
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
 /* What a lease of that mode could still have. */
@@ -134,6 +156,30 @@ unsigned int tenants_count(const struct tenants *tenants, unsigned int device);
 
 /* How the device is shared by its tenants: "time", "spatial", "mig"; "time" when it has none. */
 const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but);
+
+/* ---- suspend/swap_fit.c: leases with --swap
+ *
+ *      A4  each fits on the card beside all leases without --swap;
+ *      A5  the host holds, beside what others have there, as much as an exchange of them may need (swapper.h). */
+
+bool swap_is_out(const struct tenant *tenant); /* it counts as off the card */
+
+/* What a lease with --swap can have at most; what is kept from those without: the largest, or all that are in. */
+bytes swap_room(const struct tenants *tenants, unsigned int device, const struct tenant *but);
+bytes swap_set_aside(const struct tenants *tenants, unsigned int device, const struct tenant *but);
+
+/* A lease with --swap on a device. 0; TENANTS_E_NO_ROOM. */
+int swap_fit_device(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                    const struct tenant *but, struct err *err);
+
+/* A5, of any lease. 0; TENANTS_E_NO_ROOM. */
+int swap_fit_host(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
+                  struct err *err);
+
+/* Whether the host may have what it holds, too. 0; -ENOSPC. */
+int swap_fit_suspended(const struct tenants *tenants, const struct tenant *tenant, struct err *err);
+
+bytes swap_host_used(const struct tenants *tenants);
 
 /* Whether a lease fits beside the others; `but` is the tenant whose lease it replaces. err says what does not fit, and
  * what is free. 0; TENANTS_E_NO_ROOM; TENANTS_E_DEVICE_LOST. */

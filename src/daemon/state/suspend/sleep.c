@@ -27,7 +27,7 @@ static void engines_see(struct control_block *control, unsigned int device, stru
 }
 
 /* A tenant whose rings cannot be read may be at work all the time. One that has no channel has none to read. */
-static void view_build(const struct daemon *daemon, const struct tenant *tenant, struct sleeper_view *ret)
+void sleep_signs(const struct daemon *daemon, const struct tenant *tenant, struct sleeper_view *ret)
 {
         nsec now = clock_now();
         struct sleeper_view view = { .now = now,
@@ -63,9 +63,10 @@ static void sleep_if_idle(struct daemon *daemon, struct tenant *tenant)
         struct err err = { 0 };
         char cause[64];
 
-        if (!tenant->lease.sleep_after || !holds_memory(daemon, tenant) || suspend_check(tenant, &err) < 0)
+        if (!tenant->lease.sleep_after || !holds_memory(daemon, tenant) || suspend_check(tenant, &err) < 0 ||
+            swap_fit_suspended(&daemon->tenants, tenant, &err) < 0)
                 return;
-        view_build(daemon, tenant, &view);
+        sleep_signs(daemon, tenant, &view);
         if (!sleeper_sleeps(&tenant->sleeper, &view))
                 return;
         if (control_block_waiting(tenant->control))
@@ -86,6 +87,10 @@ static void wake_if_called(struct daemon *daemon, struct tenant *tenant)
 
         if (!sleeper_wakes(&tenant->sleeper, &view))
                 return;
+        if (tenant->lease.swap) {
+                swap_ask(tenant);
+                return;
+        }
         if (view.is_called)
                 (void)snprintf(cause, sizeof(cause), "for a driver call of process %d", waiting->process);
         suspend_move(daemon, tenant, false, cause);
@@ -107,6 +112,7 @@ void sleep_keep(struct tenant *tenant)
         if (control_block_waiting(tenant->control))
                 control_block_waiting(tenant->control)->is_idle = 0;
         sleeper_is_kept(&tenant->sleeper);
+        swap_keep(tenant);
 }
 
 void sleep_look(struct daemon *daemon)

@@ -74,6 +74,7 @@ static int helper_start(struct tenant *tenant, bool suspends)
         }
         suspension->output = ends[0];
         suspension->held = held(tenant);
+        suspension->moves_at = clock_now();
         return 0;
 }
 
@@ -147,6 +148,32 @@ static void emit(struct daemon *daemon, const struct tenant *tenant, int event)
 
 static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input);
 
+static bool is_for_others(const struct tenant *tenant)
+{
+        const struct control_waiting *waiting = control_block_waiting(tenant->control);
+
+        return tenant->lease.swap && waiting && waiting->is_out;
+}
+
+/* What those that decide who sleeps, and who is on the card, learn of it. */
+static void note_end(struct tenant *tenant, int event)
+{
+        struct tenant_suspension *suspension = &tenant->suspension;
+        bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
+        nsec at = clock_now();
+
+        if (event == EVENT_RESUME_FAILED)
+                sleeper_refused(&tenant->sleeper, at);
+        else if (event == EVENT_SUSPEND_FAILED)
+                sleeper_failed(&tenant->sleeper, at);
+        else if (event == EVENT_RESUMED)
+                sleeper_is_up(&tenant->sleeper, at);
+        if (event == EVENT_RESUME_FAILED || event == EVENT_SUSPEND_FAILED)
+                swap_failed(tenant, event == EVENT_SUSPEND_FAILED);
+        else if (event >= 0 && suspension->moves_at)
+                swap_moved(tenant, event == EVENT_SUSPENDED, at - suspension->moves_at, moved);
+}
+
 /* On the way out once the list of processes is new, or as new as it gets. */
 static void suspend_start(struct daemon *daemon, struct tenant *tenant)
 {
@@ -161,8 +188,12 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
                 step(daemon, tenant, SUSPENSION_IS_DONE); /* the daemon before had not begun */
                 return;
         }
-        if (suspends && note_processes(tenant))
+        if (suspends && (note_processes(tenant) || is_for_others(tenant)))
                 swapped_note(tenant);
+        if (suspends && !control_block_suspension(tenant->control)->n && is_for_others(tenant)) {
+                step(daemon, tenant, SUSPENSION_IS_DONE); /* its promise is wanted, and it uses nothing of it */
+                return;
+        }
         if (suspends && !control_block_suspension(tenant->control)->n)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "no process of it holds memory of a device");
         else if ((r = helper_start(tenant, suspends)) == 0)
@@ -182,16 +213,18 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
 
         if (move.act == SUSPENSION_DO_SUSPEND)
                 saved->n = 0; /* until it is known which */
+        if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
+                tenant->suspension.held = held(tenant);
+                tenant->suspension.moves_at = 0;
+        }
         tenant->suspension.state = move.to;
         saved->state = move.to;
-        if (move.to == SUSPENSION_RUNNING && control_block_waiting(tenant->control))
-                control_block_waiting(tenant->control)->is_idle = 0;
-        if (move.event == EVENT_RESUME_FAILED)
-                sleeper_refused(&tenant->sleeper, clock_now());
-        else if (move.event == EVENT_SUSPEND_FAILED)
-                sleeper_failed(&tenant->sleeper, clock_now());
-        else if (move.event == EVENT_RESUMED)
-                sleeper_is_up(&tenant->sleeper, clock_now());
+        if (move.to == SUSPENSION_RUNNING) {
+                if (control_block_waiting(tenant->control))
+                        control_block_waiting(tenant->control)->is_idle = 0;
+                swap_keep(tenant); /* nothing of the way back is left */
+        }
+        note_end(tenant, move.event);
         emit(daemon, tenant, move.event);
         if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
                 tenant->suspension.since = clock_now();
@@ -345,6 +378,13 @@ int suspend_ask(struct daemon *daemon, struct tenant *tenant, bool suspends, uid
         }
         if ((r = suspend_check(tenant, err)) < 0)
                 return r;
+        if (suspends && (r = swap_fit_suspended(&daemon->tenants, tenant, err)) < 0)
+                return r;
+        if (!suspends && tenant->lease.swap) {
+                swap_ask(tenant);
+                swap_look(daemon);
+                return 0;
+        }
         (void)snprintf(cause, sizeof(cause), "by user %u", user);
         suspend_move(daemon, tenant, suspends, cause);
         return 0;

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenants with --swap: carries out what swapper.h decides, by the means of suspend.c. Such a tenant begins suspended,
+ * with nothing, so that its first call that takes memory waits like one of a tenant that is to be woken (the shim says
+ * so on the control block before it serves anybody).
+ *
+ * Nothing waits. What the next daemon must know is in the control block: the state, and whether the tenant is out for
+ * others' sake (is_out). It begins all turns anew.
+ */
+#include "daemon/state/daemon.h"
+
+#include "base/err.h"
+#include "gate/gate.h"
+#include "daemon/state/events.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define KEPT (60 * NSEC_PER_SEC)         /* one that could not be suspended is left alone for so long */
+#define STUCK_TOLD (10 * NSEC_PER_SEC)   /* so long it may be stuck before it is told */
+#define OUT_A_GIB (1000 * NSEC_PER_MSEC) /* until it is known; about what an H100 took (docs/suspend.md) */
+#define BACK_A_GIB (300 * NSEC_PER_MSEC)
+
+static bool is_in(const struct tenant *tenant)
+{
+        return tenant->state == TENANT_RUNNING && tenant->suspension.state == SUSPENSION_RUNNING;
+}
+
+static bytes held(const struct daemon *daemon, const struct tenant *tenant)
+{
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                sum += tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
+        return sum;
+}
+
+/* ---- the view ---------------------------------------------------------------------------------------- */
+
+/* What it did before it was out counts on: that it came in is no sign of work. */
+static void see_in(struct daemon *daemon, struct tenant *tenant, nsec now)
+{
+        struct tenant_swap *swap = &tenant->swap;
+        struct sleeper_view signs;
+
+        sleep_signs(daemon, tenant, &signs);
+        if (!swap->is_in) {
+                swap->in_since = now;
+                swap->n_calls = signs.n_calls;
+                swap->worked_at = swap->worked_at ? swap->worked_at : now;
+        }
+        swap->is_in = true;
+        swap->out_since = swap->waits_since = 0;
+        if (signs.is_at_work || signs.n_calls != swap->n_calls)
+                swap->worked_at = now;
+        else if (signs.launched_at > swap->worked_at)
+                swap->worked_at = signs.launched_at;
+        swap->n_calls = signs.n_calls;
+}
+
+static void see_out(struct tenant *tenant, nsec now)
+{
+        const struct control_waiting *waiting = control_block_waiting(tenant->control);
+        struct tenant_swap *swap = &tenant->swap;
+        bool has_rested;
+
+        swap->is_in = false;
+        swap->out_since = swap->out_since ? swap->out_since : now;
+        has_rested = waiting && waiting->is_out && control_block_suspension(tenant->control)->n &&
+                     now - swap->out_since >= swap->rest;
+        if (!swap->asked_at && !has_rested)
+                swap->waits_since = 0;
+        else if (!swap->waits_since)
+                swap->waits_since = now;
+}
+
+static enum swapper_place place_of(const struct tenant *tenant)
+{
+        if (swap_is_out(tenant))
+                return SWAPPER_OUT;
+        switch (tenant->suspension.state) {
+        case SUSPENSION_RUNNING:
+                return SWAPPER_IN;
+        case SUSPENSION_SUSPENDING:
+                return SWAPPER_LEAVES;
+        default:
+                return SWAPPER_COMES;
+        }
+}
+
+static nsec way_cost(const struct tenant_way *way, bytes size, nsec a_gib)
+{
+        if (!way->took || !way->moved)
+                return (nsec)((double)size / GIB * (double)a_gib);
+        return size <= way->moved ? way->took : (nsec)((double)way->took * (double)size / (double)way->moved);
+}
+
+static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, struct swapper_tenant *ret)
+{
+        struct tenant_swap *swap = &tenant->swap;
+        bytes size = held(daemon, tenant);
+        struct err ignored = { 0 };
+
+        ret->place = place_of(tenant);
+        if (is_in(tenant))
+                see_in(daemon, tenant, now);
+        else if (ret->place == SWAPPER_OUT && tenant->state == TENANT_RUNNING)
+                see_out(tenant, now);
+        ret->is_latency = tenant->lease.class == TURNS_LATENCY;
+        ret->may_leave = is_in(tenant) && now >= swap->kept_until && suspend_check(tenant, &ignored) == 0;
+        ret->waits = swap->waits_since && now >= tenant->sleeper.retry_at;
+        ret->waits_since = swap->waits_since;
+        ret->in_since = swap->in_since;
+        ret->worked_at = swap->worked_at;
+        ret->cost = way_cost(&swap->out, size, OUT_A_GIB) + way_cost(&swap->back, size, BACK_A_GIB);
+        ret->held = size;
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                ret->promised[i] = tenant_has(tenant, i) ? tenant->lease.devices[i].quota : 0;
+}
+
+/* ---- what follows ------------------------------------------------------------------------------------ */
+
+static void leave(struct daemon *daemon, struct tenant *tenant, nsec now)
+{
+        if (control_block_waiting(tenant->control))
+                control_block_waiting(tenant->control)->is_out = 1;
+        tenant->swap.rest = swapper_rest(now - tenant->swap.worked_at);
+        suspend_move(daemon, tenant, true, "to make room for another tenant");
+}
+
+static const char *const whys[SWAPPER_N_WHYS] = {
+        [SWAPPER_FOR_MOVES] = "others, which are on their way",
+        [SWAPPER_FOR_TURNS] = "others, until their turns are over",
+        [SWAPPER_FOR_OTHERS] = "others, which have waited for longer",
+        [SWAPPER_FOR_HOST] = "host memory, for those that would have to leave (sublet daemon --swap)",
+        [SWAPPER_FOR_NOBODY] = "others, none of which can be suspended now",
+};
+
+/* Once for each time that it is stuck. */
+static void tell_stuck(struct daemon *daemon, struct tenant *tenant, nsec now)
+{
+        struct tenant_swap *swap = &tenant->swap;
+
+        if (swap->why != SWAPPER_FOR_HOST && swap->why != SWAPPER_FOR_NOBODY) {
+                swap->stuck_since = 0;
+                swap->is_stuck_told = false;
+        } else if (!swap->stuck_since) {
+                swap->stuck_since = now;
+        } else if (!swap->is_stuck_told && now - swap->stuck_since >= STUCK_TOLD) {
+                swap->is_stuck_told = true;
+                event_emit(daemon, EVENT_ROOM_NOT_MADE, tenant, -1, "it waits for %s", whys[swap->why]);
+        }
+}
+
+/* A tenant that comes or leaves is still there: a tenancy ends on its shim's word only. */
+static void follow(struct daemon *daemon, const struct swapper_decision *decisions, nsec now)
+{
+        size_t i = 0;
+
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                const struct swapper_decision *decision = &decisions[i];
+
+                if (!t->lease.swap)
+                        continue;
+                i++;
+                t->swap.why = decision->why;
+                tell_stuck(daemon, t, now);
+                if (decision->order == SWAPPER_LEAVE)
+                        leave(daemon, t, now);
+                else if (decision->order == SWAPPER_COME)
+                        suspend_move(daemon, t, false, "as there is room");
+        }
+}
+
+static size_t count(const struct daemon *daemon)
+{
+        size_t n = 0;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                n += t->lease.swap;
+        return n;
+}
+
+void swap_look(struct daemon *daemon)
+{
+        size_t n = count(daemon), i = 0;
+        struct swapper_tenant *rows = n ? calloc(n, sizeof(*rows)) : NULL;
+        struct swapper_decision *decisions = n ? calloc(n, sizeof(*decisions)) : NULL;
+        bytes used = swap_host_used(&daemon->tenants);
+        struct swapper_view view = { .now = clock_now(),
+                                     .part = daemon->settings.swap_cost ? daemon->settings.swap_cost : TURNS_WHOLE,
+                                     .host = used < daemon->tenants.swap ? daemon->tenants.swap - used : 0,
+                                     .n_devices = daemon->n_devices,
+                                     .tenants = rows,
+                                     .n = n };
+
+        if (rows && decisions) {
+                for (unsigned int d = 0; d < daemon->n_devices; d++)
+                        view.room[d] = swap_room(&daemon->tenants, d, NULL);
+                for (struct tenant *t = daemon->tenants.first; t; t = t->next)
+                        if (t->lease.swap)
+                                row_fill(daemon, t, view.now, &rows[i++]);
+                swapper_decide(&view, decisions);
+                follow(daemon, decisions, view.now);
+        }
+        free(rows);
+        free(decisions);
+}
+
+/* ---- what others say --------------------------------------------------------------------------------- */
+
+void swap_ask(struct tenant *tenant)
+{
+        if (control_block_waiting(tenant->control))
+                control_block_waiting(tenant->control)->is_out = 1;
+        if (!tenant->swap.asked_at)
+                tenant->swap.asked_at = clock_now();
+}
+
+void swap_keep(struct tenant *tenant)
+{
+        if (control_block_waiting(tenant->control))
+                control_block_waiting(tenant->control)->is_out = 0;
+        tenant->swap.asked_at = tenant->swap.waits_since = 0;
+        tenant->swap.why = SWAPPER_NOT_WAITING;
+}
+
+bool swap_is_asked(const struct tenant *tenant)
+{
+        return tenant->swap.asked_at && tenant->suspension.state == SUSPENSION_SUSPENDED;
+}
+
+void swap_moved(struct tenant *tenant, bool is_out, nsec took, bytes moved)
+{
+        struct tenant_way *way = is_out ? &tenant->swap.out : &tenant->swap.back;
+
+        if (moved)
+                *way = (struct tenant_way){ took, moved };
+}
+
+void swap_failed(struct tenant *tenant, bool is_out)
+{
+        if (is_out)
+                tenant->swap.kept_until = clock_now() + KEPT;
+        else
+                tenant->swap.asked_at = 0; /* who asked is answered, and it waits on */
+}
+
+const char *swap_waits_for(const struct tenant *tenant)
+{
+        return tenant->suspension.state == SUSPENSION_SUSPENDED ? whys[tenant->swap.why] : NULL;
+}
+
+int swap_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
+{
+        if (!lease->swap)
+                return 0;
+        if (!daemon->tenants.swap)
+                return err_say(err, -EINVAL,
+                               "this daemon has no host memory for --swap: leave it out, or start the daemon with "
+                               "'sublet daemon --swap SIZE'");
+        if (lease->enforcement != ENFORCEMENT_GATE || message_lease_is_spatial(lease) || message_lease_is_mig(lease))
+                return err_say(err, -EINVAL,
+                               "a tenant of --preload, or of --mode spatial or mig, cannot share the card by "
+                               "suspending: leave --swap out");
+        if (lease->job[0])
+                return err_say(err, -EINVAL,
+                               "a tenant of a job waits for the others, and they for it: no --swap with --job");
+        return 0;
+}
