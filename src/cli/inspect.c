@@ -106,7 +106,7 @@ static void print_who(const json_t *tenant, const json_t *changed)
         if (field_is(tenant, "swap")) {
                 const char *for_what = field_text(tenant, "waits_for");
 
-                (void)snprintf(text, sizeof(text), "on the card in turns%s%s", *for_what ? "; it waits for " : "",
+                (void)snprintf(text, sizeof(text), "on the device in turns%s%s", *for_what ? "; it waits for " : "",
                                for_what);
                 line("swap", text);
         }

@@ -24,6 +24,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "PID is its first process of those that have the device open. MEMORY is what the tenant\n"
                             "holds, of its quota, with what it borrowed of its job behind a +, and lends behind a -.\n"
                             "SWAPPED, where some tenant is suspended: what of it is in host memory instead.\n"
+                            "SWAP, of a tenant with --swap: it is on the device (in), off it (out), or waits to come\n"
+                            "onto it ('sublet inspect' says for what).\n"
                             "P99, of a tenant with a goal (--latency): what its steps took in the last minute, the\n"
                             "goal, and how many steps were later since the daemon began.\n"
                             "ENGINES: its part of the time of copy engines, decoders and others.\n"
@@ -80,6 +82,16 @@ static void memory_of(const json_t *device, char *ret, size_t size)
         }
 }
 
+/* One on its way out counts as in, as it does for the daemon. */
+static const char *swap_of(const json_t *tenant)
+{
+        if (!field_is(tenant, "swap"))
+                return "-";
+        if (*field_text(tenant, "waits_for"))
+                return "waits";
+        return field_is(tenant, "suspended") ? "out" : "in";
+}
+
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
         char memory[4 * BYTES_TEXT], engines[160], pid[24] = "-", gpu[WHEN_TEXT + 2], share[WHEN_TEXT], cap[WHEN_TEXT],
@@ -105,7 +117,8 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
         if (field_number(tenant, "refused_calls"))
                 (void)snprintf(refused, sizeof(refused), "%llu",
                                (unsigned long long)field_number(tenant, "refused_calls"));
-        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), pid, index, memory, swapped, gpu,
+        table_row(table, field_text(tenant, "tenant"), user_of(tenant, user), pid, index, memory, swapped,
+                  swap_of(tenant), gpu,
                   has_share(tenant, device) ?
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
@@ -117,18 +130,18 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 
 static int print_table(const json_t *tenants)
 {
-        static const char *const least[] = { "PROCESSES", "PLANE", "CLASS", "CAP", "REFUSED", "SMS",
-                                             "ENGINES",   "P99",   "JOB",   "PID", "SWAPPED", "SINCE",
-                                             "COMMAND",   "USER",  "SHARE", NULL };
+        static const char *const least[] = { "PROCESSES", "PLANE",   "CLASS", "CAP",   "REFUSED", "SMS",
+                                             "ENGINES",   "P99",     "JOB",   "PID",   "SWAPPED", "SWAP",
+                                             "SINCE",     "COMMAND", "USER",  "SHARE", NULL };
         nsec now = clock_realtime();
         const json_t *tenant, *device;
         struct table table;
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "SWAPPED>?", "GPU>", "SHARE>", "CAP>",
-                   "SMS>?", "P99>?", "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>", "PROCESSES>",
-                   "COMMAND", NULL);
+        table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "SWAPPED>?", "SWAP?", "GPU>", "SHARE>",
+                   "CAP>", "SMS>?", "P99>?", "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>",
+                   "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

@@ -63,7 +63,7 @@ static int read_part(const struct flag *flag, const char *value, struct err *err
         unsigned int part;
 
         if (permille_parse(value, &part) < 0)
-                return flag_refuse(flag, value, "a part of a tenant's time on the card, 0.1% to 100%, such as 10%",
+                return flag_refuse(flag, value, "a part of a tenant's time on the device, 0.1% to 100%, such as 10%",
                                    err);
         *(permille *)flag->to = part;
         return 0;
@@ -94,6 +94,24 @@ static int choose_paths(struct settings *settings, struct err *err)
         return 0;
 }
 
+static int check_together(const struct settings *settings, struct err *err)
+{
+        char host[SOCKET_HOST];
+        unsigned int port;
+
+        if (settings->listen && socket_where_parse(settings->listen, host, &port, err) < 0)
+                return -EINVAL;
+        if ((settings->token || settings->cert || settings->key) && !settings->listen)
+                return err_say(err, -EINVAL, "--token, --cert and --key are for --listen ADDR:PORT");
+        if (!settings->cert != !settings->key)
+                return err_say(err, -EINVAL, "TLS needs both: --cert FILE and --key FILE");
+        if (settings->swap && settings->overcommits)
+                return err_say(err, -EINVAL,
+                               "--swap promises what device and host hold together, --overcommit more than there is: "
+                               "leave one of them out");
+        return 0;
+}
+
 int settings_parse(struct settings *settings, int argc, char **argv, struct err *err)
 {
         const char *dir = NULL, *state = NULL, *unmanaged = "report";
@@ -116,7 +134,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "and no such leases)",
                   NULL },
                 { "swap-cost", 0, read_part, &settings->swap_cost, "PERCENT",
-                  "what moving a tenant with --swap may cost of its time on the card (default: 10%)", NULL },
+                  "what moving a tenant with --swap may cost of its time on the device (default: 10%)", NULL },
                 { "patience", 0, read_patience, &settings->patience, "TIME",
                   "how long a pod's container waits for its allocation: 0s to 5m (default: 20s)", NULL },
                 { "group", 0, read_group, &settings->group, "NAME",
@@ -134,9 +152,6 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         };
         int operand;
 
-        char host[SOCKET_HOST];
-        unsigned int port;
-
         settings->patience = 20 * NSEC_PER_SEC;
         settings->swap_cost = TURNS_WHOLE / 10;
         settings->group = GROUP_ANY;
@@ -145,16 +160,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 return operand < 0 ? operand : 1;
         if (operand < argc)
                 return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[operand]);
-        if (settings->listen && socket_where_parse(settings->listen, host, &port, err) < 0)
+        if (check_together(settings, err) < 0)
                 return -EINVAL;
-        if ((settings->token || settings->cert || settings->key) && !settings->listen)
-                return err_say(err, -EINVAL, "--token, --cert and --key are for --listen ADDR:PORT");
-        if (!settings->cert != !settings->key)
-                return err_say(err, -EINVAL, "TLS needs both: --cert FILE and --key FILE");
-        if (settings->swap && settings->overcommits)
-                return err_say(err, -EINVAL,
-                               "--swap promises what card and host hold together, --overcommit more than there is: "
-                               "leave one of them out");
         settings->stops_unmanaged = !strcmp(unmanaged, "stop");
         if ((dir && copy_path(settings->dir, sizeof(settings->dir), "--dir", dir, err) < 0) ||
             (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))

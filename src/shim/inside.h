@@ -62,6 +62,7 @@ bool talk_ended(struct shim *shim, nsec elapsed);
 
 /* The main thread's. What the gate has counted; and processes and loans, at most once a second. */
 void publish(struct shim *shim, const struct gate_stats *stats);
+void publish_terms(struct shim *shim); /* on a new control block, before anybody is served */
 
 /* Of struct gate_options: the tenant's suspension as the daemon has it, and that a call waits because of it. */
 bool publish_is_away(void *context, pid_t process);

@@ -12,6 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
+void publish_terms(struct shim *shim)
+{
+        for (unsigned int i = 0; i < shim->lease.n_devices; i++) {
+                shim->control->devices[i].share = shim->terms.share;
+                shim->control->devices[i].cap = shim->terms.cap;
+                shim->control->devices[i].class = shim->terms.class;
+        }
+        if (!shim->terms.swap)
+                return;
+        /* the daemon lets it onto the device when its first call that takes memory waits */
+        shim->control->suspension.state = CONTROL_SUSPENDED;
+        shim->control->waiting.is_out = 1;
+}
+
 static void command_read(uint32_t id, uint64_t ret[2])
 {
         _cleanup_(closep) int fd = -1;

@@ -210,15 +210,7 @@ static int new_control_block(struct shim *shim, struct err *err)
 
         if (r < 0)
                 return err_set(err, r, "making the control block");
-        for (unsigned int i = 0; i < shim->lease.n_devices; i++) {
-                shim->control->devices[i].share = shim->terms.share;
-                shim->control->devices[i].cap = shim->terms.cap;
-                shim->control->devices[i].class = shim->terms.class;
-        }
-        if (shim->terms.swap) { /* the daemon lets it onto the card with the first call that takes memory */
-                shim->control->suspension.state = CONTROL_SUSPENDED;
-                shim->control->waiting.is_out = 1;
-        }
+        publish_terms(shim);
         write_books(shim);
         return 0;
 }
@@ -235,6 +227,8 @@ static void start_record(struct shim *shim)
                     0)
                 (void)fprintf(stderr, "sublet: the record of '%s' cannot be written\n", shim->terms.tenant);
 }
+
+#define TURN_WAIT_MOST (24 * 3600 * NSEC_PER_SEC) /* with --swap it is others' turns that a call waits for */
 
 static int start_gate(struct shim *shim, struct err *err)
 {
@@ -258,6 +252,7 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .give_back = has_job ? on_give_back : NULL,
                                         .is_away = publish_is_away,
                                         .waits = publish_waits,
+                                        .wait_most = shim->terms.swap ? TURN_WAIT_MOST : 0,
                                         .usage_changed = on_books,
                                         .node_context = shim };
         int r;

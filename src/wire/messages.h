@@ -145,7 +145,7 @@ struct message_lease {
         enum turns_class class;
         nsec goal;        /* of a step's p99 (turns.h); 0: none */
         nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
-        bool swap;        /* it begins suspended, and is on the card in turns (daemon/state/suspend/swapper.h) */
+        bool swap;        /* it begins suspended, and is on the device in turns (daemon/state/suspend/swapper.h) */
         bool ipc_host;
         uint64_t audit_ms;
 

@@ -100,7 +100,7 @@ void sleep_look(struct daemon *daemon);
 /* What a tenant that runs has done, as far as is seen. */
 void sleep_signs(const struct daemon *daemon, const struct tenant *tenant, struct sleeper_view *ret);
 
-/* ---- suspend/swap.c: who of the tenants with --swap is on the card */
+/* ---- suspend/swap.c: who of the tenants with --swap is on the device */
 
 /* Whether a lease may have --swap. 0; -EINVAL. */
 int swap_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);

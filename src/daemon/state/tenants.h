@@ -146,7 +146,7 @@ enum {
 };
 
 /* Sums over the tenants of a device; `but`: without this one (NULL: all). tenants_leased counts what an MPS server
- * takes, too, and of those with --swap what the card is to have for them (swap_set_aside). */
+ * takes, too, and of those with --swap what the device is to have for them (swap_set_aside). */
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
 /* What a lease of that mode could still have. */
@@ -159,10 +159,10 @@ const char *tenants_mode(const struct tenants *tenants, unsigned int device, con
 
 /* ---- suspend/swap_fit.c: leases with --swap
  *
- *      A4  each fits on the card beside all leases without --swap;
+ *      A4  each fits on the device beside all leases without --swap;
  *      A5  the host holds, beside what others have there, as much as an exchange of them may need (swapper.h). */
 
-bool swap_is_out(const struct tenant *tenant); /* it counts as off the card */
+bool swap_is_out(const struct tenant *tenant); /* it counts as off the device */
 
 /* What a lease with --swap can have at most; what is kept from those without: the largest, or all that are in. */
 bytes swap_room(const struct tenants *tenants, unsigned int device, const struct tenant *but);

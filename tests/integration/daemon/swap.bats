@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Tenants whose leases together exceed the card: they are on it in turns, each with what it wrote, and what card and
-# host do not hold together is refused. On the simulator, whose libcuda does what the real one's checkpoint does
+# Tenants whose leases together exceed the device: they are on it in turns, each with what it wrote, and what device
+# and host do not hold together is refused. On the simulator, whose libcuda does what the real one's checkpoint does
 # (docs/suspend.md).
 # variants: plain address, because what runs beside the daemon is the library of the plain build
 bats_require_minimum_version 1.5.0
@@ -37,7 +37,7 @@ refused() { # OPTION...: what `sublet run` says
         [ "$status" -ne 0 ] && [ "${#lines[@]}" = 1 ]
 }
 
-@test "three tenants whose leases exceed the card all get their work done, with what they wrote" {
+@test "three tenants whose leases exceed the device all get their work done, with what they wrote" {
         daemon_start --swap 8G --swap-cost 50%
         taker one
         taker two
@@ -45,7 +45,10 @@ refused() { # OPTION...: what `sublet run` says
         for name in one two three; do wait_for grep -q '^round' "$machine/$name"; done
         for name in one two three; do goes_on "$name"; done
         [ "$(of one swap)" = true ]
-        "$sublet" inspect one | grep -qE '^ *swap +on the card in turns'
+        "$sublet" inspect one | grep -qE '^ *swap +on the device in turns'
+        "$sublet" ps | head -1 | grep -qw SWAP
+        wait_for eval '"$sublet" ps | grep -qE " waits .* suspended "'
+        wait_for eval '"$sublet" ps --json | jq -e "any(.[]; .waits_for // \"\" | startswith(\"others, \"))"'
         happened SUSPENDED 'to make room'
         run ! happened 'RESUME_FAILED|SUSPEND_FAILED|SUSPEND_LOST|BOOKS_NOT_EMPTY|AUDIT_MISMATCH'
 }
@@ -68,12 +71,12 @@ refused() { # OPTION...: what `sublet run` says
         [ "$(moves_of one)" -gt 0 ]
 }
 
-@test "what card and host do not hold together is refused, and what cannot take part in it" {
+@test "what device and host do not hold together is refused, and what cannot take part in it" {
         daemon_start --swap 5G
         lodger one --mem 2500M --swap -- sleep 300
         lodger two --mem 2500M --swap -- sleep 300
         refused --mem 2500M --swap
-        [[ $output == *"card and host do not hold that together"*"7.3 GiB of host memory, and there are 5 GiB"*"ask for less"* ]]
+        [[ $output == *"device and host do not hold that together"*"7.3 GiB of host memory, and there are 5 GiB"*"ask for less"* ]]
         refused --mem 5G --swap
         refused --mem 100M --swap --job j
         [[ $output == *"no --swap with --job"* ]]

@@ -155,7 +155,7 @@ static bool is_for_others(const struct tenant *tenant)
         return tenant->lease.swap && waiting && waiting->is_out;
 }
 
-/* What those that decide who sleeps, and who is on the card, learn of it. */
+/* What those that decide who sleeps, and who is on the device, learn of it. */
 static void note_end(struct tenant *tenant, int event)
 {
         struct tenant_suspension *suspension = &tenant->suspension;

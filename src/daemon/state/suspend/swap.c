@@ -262,7 +262,7 @@ int swap_check(const struct daemon *daemon, const struct message_lease *lease, s
                                "'sublet daemon --swap SIZE'");
         if (lease->enforcement != ENFORCEMENT_GATE || message_lease_is_spatial(lease) || message_lease_is_mig(lease))
                 return err_say(err, -EINVAL,
-                               "a tenant of --preload, or of --mode spatial or mig, cannot share the card by "
+                               "a tenant of --preload, or of --mode spatial or mig, cannot share the device by "
                                "suspending: leave --swap out");
         if (lease->job[0])
                 return err_say(err, -EINVAL,

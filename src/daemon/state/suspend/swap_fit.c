@@ -132,7 +132,7 @@ int swap_fit_host(const struct tenants *tenants, const struct message_lease *lea
         if (!tenants->swap || !needs || needs + others <= tenants->swap)
                 return 0;
         return err_say(err, TENANTS_E_NO_ROOM,
-                       "card and host do not hold that together: tenants with --swap could then need %s of host "
+                       "device and host do not hold that together: tenants with --swap could then need %s of host "
                        "memory, and there are %s ('sublet daemon --swap'); ask for less, or end a tenant ('sublet ps')",
                        bytes_format(needs, wanted),
                        bytes_format(others < tenants->swap ? tenants->swap - others : 0, there));

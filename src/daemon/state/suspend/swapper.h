@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the tenants with --swap are on the card, and who leaves it for whom: from a view to orders. Pure; swap.c
+ * Which of the tenants with --swap are on the device, and who leaves it for whom: from a view to orders. Pure; swap.c
  * acts. Times are clock_now's.
  *
  *      X1  what is promised to those in never exceeds a device's room. Who is on its way counts as in;
@@ -13,7 +13,7 @@
  *      X5  nobody leaves before it has been in for as long as its move costs, divided by `part`: moving costs it no
  *          more than that part of its time;
  *      X6  nobody leaves whose contents the host would not hold;
- *      X7  one exchange at a time, so that the host holds one more set than the card has room for, and not several
+ *      X7  one exchange at a time, so that the host holds one more set than the device has room for, and not several
  *          (swap_fit.c counts on it).
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is on the card and who leaves it, on a clock of our own. */
+/* Who is on the device and who leaves it, on a clock of our own. */
 #include "unit.h"
 
 #include "daemon/state/suspend/swapper.h"

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases with --swap: what is promised beside what, and that who is to come in makes others leave. */
+#include "unit.h"
+
+#include "daemon/fake_daemon.h"
+
+#include "base/err.h"
+#include "daemon/state/shims.h"
+
+static int set_up(void **state)
+{
+        struct daemon *daemon = fake_daemon_new();
+
+        daemon->tenants.swap = daemon->settings.swap = 200 * GIB;
+        daemon->settings.swap_cost = 100;
+        *state = daemon;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        fake_daemon_free(*state);
+        return 0;
+}
+
+/* One that holds nothing, as it begins. */
+static struct tenant *swapping(struct daemon *daemon, const char *name, bytes gib)
+{
+        struct tenant *tenant = fake_tenant_put(daemon, name, 1, gib, 0);
+
+        tenant->lease.swap = true;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        tenant->control->suspension.state = SUSPENSION_SUSPENDED;
+        tenant->control->waiting.is_out = 1;
+        return tenant;
+}
+
+static struct message_lease lease_of(bytes gib, bool swap)
+{
+        struct message_lease lease = { .owner = 1, .mode = "time", .swap = swap };
+
+        lease.devices[0].is_granted = true;
+        lease.devices[0].quota = gib * GIB;
+        return lease;
+}
+
+static bool fits(const struct daemon *daemon, bytes gib, bool swap, const struct tenant *but, const char *text)
+{
+        struct message_lease lease = lease_of(gib, swap);
+        struct err err = { 0 };
+        int r = tenants_fit(&daemon->tenants, &lease, but, &err);
+
+        if (r && text && !strstr(err.text, text))
+                fail_msg("%s", err.text);
+        return r == 0;
+}
+
+static void each_fits_beside_those_without(void **state)
+{
+        struct daemon *daemon = *state;
+
+        fake_tenant_put(daemon, "firm", 1, 40, 0);
+        swapping(daemon, "a", 60);
+        assert_true(fits(daemon, 60, true, NULL, NULL));
+        assert_false(fits(daemon, 61, true, NULL, "at most 60 GiB are there beside the leases without --swap"));
+        assert_false(fits(daemon, 1, false, NULL, "do not fit")); /* the largest of the others has the rest */
+        assert_int_equal(tenants_leased(&daemon->tenants, 0, NULL), 100 * GIB);
+}
+
+static void those_without_fit_beside_what_is_on_the_card(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 30), *b = swapping(daemon, "b", 30);
+
+        assert_true(fits(daemon, 70, false, NULL, NULL));
+        a->suspension.state = b->suspension.state = SUSPENSION_RUNNING;
+        assert_true(fits(daemon, 40, false, NULL, NULL));
+        assert_false(fits(daemon, 41, false, NULL, "at most 40 GiB are free"));
+        a->suspension.state = SUSPENSION_SUSPENDING; /* not yet */
+        assert_false(fits(daemon, 41, false, NULL, NULL));
+}
+
+static void together_what_card_and_host_hold_while_they_change_places(void **state)
+{
+        struct daemon *daemon = *state;
+
+        swapping(daemon, "a", 60);
+        swapping(daemon, "b", 60);
+        assert_true(fits(daemon, 80, true, NULL, NULL));
+        assert_false(fits(daemon, 81, true, NULL, "could then need 201 GiB of host memory, and there are 200 GiB"));
+        daemon->tenants.swap = 120 * GIB;
+        assert_false(fits(daemon, 1, true, NULL, NULL));
+        daemon->tenants.swap = 0; /* a lease of the daemon before: nothing new is promised, nothing refused */
+        assert_true(fits(daemon, 1, false, NULL, NULL));
+}
+
+static void one_on_the_card_grows_as_far_as_there_is_room(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 40), *b = swapping(daemon, "b", 40);
+
+        a->suspension.state = b->suspension.state = SUSPENSION_RUNNING;
+        assert_true(fits(daemon, 60, true, a, NULL));
+        assert_false(fits(daemon, 61, true, a, "suspend it first"));
+        a->suspension.state = SUSPENSION_SUSPENDED;
+        assert_true(fits(daemon, 61, true, a, NULL));
+}
+
+static void host_memory_that_an_exchange_may_need_is_kept_for_it(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *other = fake_tenant_put(daemon, "other", 1, 30, 0), *a = swapping(daemon, "a", 50);
+        struct err err = { 0 };
+
+        daemon->tenants.swap = 120 * GIB;
+        other->control->devices[0].held = 21 * GIB;
+        a->control->devices[0].held = 50 * GIB;
+        assert_int_equal(swap_fit_suspended(&daemon->tenants, other, &err), 0); /* one alone moves for nobody */
+        swapping(daemon, "b", 50);
+        assert_int_equal(swap_fit_suspended(&daemon->tenants, other, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "'other' holds 21 GiB"));
+        assert_non_null(strstr(err.text, "has room for 20 GiB"));
+        assert_int_equal(swap_fit_suspended(&daemon->tenants, a, &err), 0);
+        daemon->tenants.swap = 0;
+        assert_int_equal(swap_fit_suspended(&daemon->tenants, other, &err), 0); /* no limit */
+}
+
+static void what_cannot_be_suspended_has_no_swap(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease lease = lease_of(1, true);
+        struct err err = { 0 };
+
+        assert_int_equal(swap_check(daemon, &lease, &err), 0);
+        (void)strcpy(lease.mode, "spatial");
+        assert_int_equal(swap_check(daemon, &lease, &err), -EINVAL);
+        lease = lease_of(1, true);
+        lease.enforcement = ENFORCEMENT_PRELOAD;
+        assert_int_equal(swap_check(daemon, &lease, &err), -EINVAL);
+        lease = lease_of(1, true);
+        (void)strcpy(lease.job, "j");
+        assert_int_equal(swap_check(daemon, &lease, &err), -EINVAL);
+        daemon->tenants.swap = 0;
+        lease = lease_of(1, true);
+        assert_int_equal(swap_check(daemon, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "sublet daemon --swap SIZE"));
+}
+
+static void who_is_asked_for_comes_in_and_makes_another_leave(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 60), *b = swapping(daemon, "b", 60);
+
+        swap_look(daemon);
+        assert_int_equal(a->suspension.state, SUSPENSION_SUSPENDED); /* nobody has asked */
+        a->control->waiting.n = 1;
+        sleep_look(daemon);
+        swap_look(daemon);
+        assert_int_equal(a->suspension.state, SUSPENSION_RUNNING);
+        assert_int_equal(a->control->waiting.is_out, 0);
+        assert_null(swap_waits_for(a));
+        a->control->waiting.n = 0;
+        swap_ask(b);
+        swap_look(daemon); /* nothing of it has to be moved */
+        assert_int_equal(a->suspension.state, SUSPENSION_SUSPENDED);
+        assert_int_equal(b->suspension.state, SUSPENSION_SUSPENDED);
+        assert_non_null(swap_waits_for(b));
+        swap_look(daemon);
+        assert_int_equal(b->suspension.state, SUSPENSION_RUNNING);
+        assert_int_equal(a->control->waiting.is_out, 1);
+        assert_int_equal(fake_events(daemon, "RESUMED"), 2);
+        for (int i = 0; i < 3; i++)
+                swap_look(daemon);
+        assert_int_equal(a->suspension.state, SUSPENSION_SUSPENDED); /* it has nothing, and no call waits */
+}
+
+static void who_holds_something_waits_again_and_not_before_its_turn_is_paid(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 60), *b = swapping(daemon, "b", 60);
+
+        a->suspension.state = a->control->suspension.state = SUSPENSION_RUNNING;
+        a->control->devices[0].held = GIB;
+        b->control->suspension.n = 1; /* it was at work when it was suspended, by the daemon before */
+        swap_look(daemon);
+        swap_look(daemon);
+        assert_int_equal(a->suspension.state, SUSPENSION_RUNNING);
+        assert_string_equal(swap_waits_for(b), "others, until their turns are over");
+        sleep_keep(b); /* its user wants it to stay out */
+        swap_look(daemon);
+        assert_null(swap_waits_for(b));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(each_fits_beside_those_without, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_card, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(together_what_card_and_host_hold_while_they_change_places, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(one_on_the_card_grows_as_far_as_there_is_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(host_memory_that_an_exchange_may_need_is_kept_for_it, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(what_cannot_be_suspended_has_no_swap, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(who_is_asked_for_comes_in_and_makes_another_leave, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(who_holds_something_waits_again_and_not_before_its_turn_is_paid, set_up,
+                                                tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
