@@ -179,7 +179,8 @@ static void who_holds_something_waits_again_and_not_before_its_turn_is_paid(void
         struct daemon *daemon = *state;
         struct tenant *a = swapping(daemon, "a", 60), *b = swapping(daemon, "b", 60);
 
-        a->suspension.state = a->control->suspension.state = SUSPENSION_RUNNING;
+        a->suspension.state = SUSPENSION_RUNNING;
+        a->control->suspension.state = SUSPENSION_RUNNING;
         a->control->devices[0].held = GIB;
         b->control->suspension.n = 1; /* it was at work when it was suspended, by the daemon before */
         swap_look(daemon);
