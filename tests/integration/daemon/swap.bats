@@ -120,6 +120,19 @@ refused() { # OPTION...: what `sublet run` says
         run ! happened 'SUSPEND_LOST|BOOKS_NOT_EMPTY|AUDIT_MISMATCH'
 }
 
+@test "one that cannot be suspended stays, who waits for its room is told so, and comes in when it has ended" {
+        daemon_start --swap 8G --swap-cost 50%
+        lodger stays --mem 2500M --swap -- "$kept" 512 SHARED
+        goes_on stays
+        taker two
+        wait_for happened SUSPEND_FAILED NOT_SUPPORTED
+        wait_for happened ROOM_NOT_MADE 'none of which can be suspended'
+        goes_on stays
+        [ "$(of two state)" = suspended ]
+        "$sublet" end stays
+        goes_on two
+}
+
 @test "without --swap nothing changes, but that host memory has an end: then suspending is refused, and nothing is lost" {
         daemon_start --swap 1G
         lodger one --mem 2G -- "$kept" 1216

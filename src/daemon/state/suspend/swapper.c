@@ -8,6 +8,8 @@ struct swapper {
         struct swapper_decision *decisions;
         bytes taken[LEASE_DEVICES_MAX]; /* X1 */
         bool is_moving;
+        const struct swapper_tenant *first; /* that waits for turns; NULL: none, or nobody may pass it any more */
+        unsigned int whom;                  /* leaves for it */
 };
 
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant)
@@ -158,8 +160,11 @@ static enum swapper_why make_room(struct swapper *swapper, const struct swapper_
                         return SWAPPER_FOR_NOBODY;
         }
         keep_all(swapper);
-        if (!choose(swapper, comes, whom | IF_OVER))
+        if (!choose(swapper, comes, whom | IF_OVER)) {
+                swapper->first = comes;
+                swapper->whom = whom;
                 return SWAPPER_FOR_TURNS;
+        }
         if (!host_holds(swapper)) {
                 keep_all(swapper);
                 return SWAPPER_FOR_HOST;
@@ -187,18 +192,32 @@ static bool has_end(enum swapper_why why)
         return why != SWAPPER_FOR_HOST && why != SWAPPER_FOR_NOBODY;
 }
 
+/* X2: beside one that passes it, the first must still have room without that one's leaving. */
+static bool may_pass(struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        bool has_room_too;
+
+        if (!swapper->first || swapper->is_moving)
+                return false;
+        take(swapper, tenant);
+        has_room_too = choose(swapper, swapper->first, swapper->whom);
+        keep_all(swapper);
+        give(swapper, tenant);
+        return has_room_too;
+}
+
 static enum swapper_why look_at(struct swapper *swapper, size_t i, bool is_blocked)
 {
         const struct swapper_tenant *tenant = &swapper->view->tenants[i];
 
-        if (is_blocked)
-                return SWAPPER_FOR_OTHERS;
-        if (fits(swapper, tenant)) {
+        if (fits(swapper, tenant) && (!is_blocked || may_pass(swapper, tenant))) {
                 swapper->decisions[i].order = SWAPPER_COME;
                 take(swapper, tenant);
                 swapper->is_moving = true;
                 return SWAPPER_NOT_WAITING;
         }
+        if (is_blocked)
+                return SWAPPER_FOR_OTHERS;
         return swapper->is_moving ? SWAPPER_FOR_MOVES : make_room(swapper, tenant); /* X7 */
 }
 

@@ -162,6 +162,19 @@ static void who_waits_longest_comes_first_and_nobody_passes_it(void **state)
         assert_int_equal(decisions[2].why, SWAPPER_FOR_TURNS);
 }
 
+static void it_is_passed_by_one_that_has_room_beside_it_too(void **state)
+{
+        (void)state;
+        in(3, 0)->in_since = NOW;
+        waits(1, 1);
+        waits(2, 2);
+        decides(".C.");
+        assert_int_equal(decisions[2].why, SWAPPER_FOR_TURNS);
+        rows[0].in_since -= 3600 * SEC; /* its turn is over: the exchange comes first */
+        decides("L..");
+        assert_int_equal(decisions[1].why, SWAPPER_FOR_OTHERS);
+}
+
 static void one_that_waits_for_what_has_no_end_is_passed(void **state)
 {
         (void)state;
@@ -443,6 +456,7 @@ int main(void)
                 cmocka_unit_test_setup(nobody_leaves_before_its_turn_has_paid_for_its_move, set_up),
                 cmocka_unit_test_setup(nothing_is_moved_that_the_host_would_not_hold, set_up),
                 cmocka_unit_test_setup(who_waits_longest_comes_first_and_nobody_passes_it, set_up),
+                cmocka_unit_test_setup(it_is_passed_by_one_that_has_room_beside_it_too, set_up),
                 cmocka_unit_test_setup(one_that_waits_for_what_has_no_end_is_passed, set_up),
                 cmocka_unit_test_setup(one_exchange_at_a_time, set_up),
                 cmocka_unit_test_setup(each_device_has_its_own_room, set_up),
