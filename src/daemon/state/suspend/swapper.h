@@ -4,8 +4,8 @@
  * acts. Times are clock_now's.
  *
  *      X1  what is promised to those in never exceeds a device's room. Who is on its way counts as in;
- *      X2  who waits longest comes in first: once the turns of others are over. It is passed by those for which there is
- *          room now, and beside it, too, once others have left. And one whose waiting has no known end
+ *      X2  who waits longest comes in first: once the turns of others are over. It is passed by those for which there
+ *          is room now, and beside it, too, once others have left. And one whose waiting has no known end
  *          (SWAPPER_FOR_HOST, SWAPPER_FOR_NOBODY) is passed by all;
  *      X3  nobody leaves but for one that waits and does not fit, and no more leave than it needs. So those that fit
  *          together never move;

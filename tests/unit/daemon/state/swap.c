@@ -67,7 +67,7 @@ static void each_fits_beside_those_without(void **state)
         assert_int_equal(tenants_leased(&daemon->tenants, 0, NULL), 100 * GIB);
 }
 
-static void those_without_fit_beside_what_is_on_the_card(void **state)
+static void those_without_fit_beside_what_is_on_the_device(void **state)
 {
         struct daemon *daemon = *state;
         struct tenant *a = swapping(daemon, "a", 30), *b = swapping(daemon, "b", 30);
@@ -196,7 +196,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(each_fits_beside_those_without, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_card, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_device, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(together_what_card_and_host_hold_while_they_change_places, set_up,
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(one_on_the_card_grows_as_far_as_there_is_room, set_up, tear_down),
