@@ -80,7 +80,7 @@ static void those_without_fit_beside_what_is_on_the_device(void **state)
         assert_false(fits(daemon, 41, false, NULL, NULL));
 }
 
-static void together_what_card_and_host_hold_while_they_change_places(void **state)
+static void together_what_device_and_host_hold_while_they_change_places(void **state)
 {
         struct daemon *daemon = *state;
 
@@ -94,7 +94,7 @@ static void together_what_card_and_host_hold_while_they_change_places(void **sta
         assert_true(fits(daemon, 1, false, NULL, NULL));
 }
 
-static void one_on_the_card_grows_as_far_as_there_is_room(void **state)
+static void one_on_the_device_grows_as_far_as_there_is_room(void **state)
 {
         struct daemon *daemon = *state;
         struct tenant *a = swapping(daemon, "a", 40), *b = swapping(daemon, "b", 40);
@@ -197,9 +197,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(each_fits_beside_those_without, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_device, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(together_what_card_and_host_hold_while_they_change_places, set_up,
+                cmocka_unit_test_setup_teardown(together_what_device_and_host_hold_while_they_change_places, set_up,
                                                 tear_down),
-                cmocka_unit_test_setup_teardown(one_on_the_card_grows_as_far_as_there_is_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(one_on_the_device_grows_as_far_as_there_is_room, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(host_memory_that_an_exchange_may_need_is_kept_for_it, set_up,
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(what_cannot_be_suspended_has_no_swap, set_up, tear_down),
