@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 enum {
-        TABLE_COLUMNS = 20,
+        TABLE_COLUMNS = 24,
 };
 
 struct table {
