@@ -505,6 +505,15 @@ static void step_settle(void)
         check(was, was_host);
 }
 
+/* Not of a space that the gate has let go of: that has no device any more (gate/books/spaces.c, X3). */
+static bool has_device(ino_t inode)
+{
+        for (size_t i = 0; i < rig.gate->files.n; i++)
+                if (model_inode(rig.gate->files.items[i].fd) == inode)
+                        return true;
+        return false;
+}
+
 /* As serve_notification does it: the mapping is the kernel's, and what it came to is looked at in the next call. */
 static void step_managed(void)
 {
@@ -536,7 +545,8 @@ static void step_managed(void)
                 call(file, UVM_FREE);
         if (how & 4) /* the number leads elsewhere by now, perhaps to another space */
                 file = uvm_file();
-        model_mmap(&rig.model, model_inode(rig.files[file]), base, length);
+        if (has_device(model_inode(rig.files[file])))
+                model_mmap(&rig.model, model_inode(rig.files[file]), base, length);
         if (mappings_of(&rig.gate->mappings, getpid(), &made)) {
                 mapping_check(rig.gate, &made);
                 mappings_end(&rig.gate->mappings, &made);
