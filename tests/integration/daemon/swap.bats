@@ -30,7 +30,7 @@ goes_on() { # NAME: it makes more rounds, and nothing differs
         run ! grep -qvE '^(ready|round [0-9]+)$' "$machine/$name"
 }
 taker() { # NAME [OPTION...]: one of which two do not fit, that works all the time
-        lodger "$1" --mem 2500M --swap "${@:2}" -- "$kept" 512
+        lodger "$1" --mem 2500M --swap "${@:2}" -- "$kept" 128
 }
 refused() { # OPTION...: what `sublet run` says
         SUBLET_SIM=$machine_dir run "$sublet" run -q "$@" -- true
@@ -122,7 +122,7 @@ refused() { # OPTION...: what `sublet run` says
 
 @test "one that cannot be suspended stays, who waits for its room is told so, and comes in when it has ended" {
         daemon_start --swap 8G --swap-cost 50%
-        lodger stays --mem 2500M --swap -- "$kept" 512 SHARED
+        lodger stays --mem 2500M --swap -- "$kept" 128 SHARED
         goes_on stays
         taker two
         wait_for happened SUSPEND_FAILED NOT_SUPPORTED
