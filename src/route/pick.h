@@ -51,7 +51,7 @@ struct pick_replica {
         uint32_t capacity;    /* bound of inflight; 0: no bound */
         uint32_t held;        /* tokens of context of the requests in flight (prompt and answer so far) */
         uint32_t prefill;     /* uncached prompt tokens of the streams without their first byte */
-        uint32_t kv_permille; /* of its KV cache in use, reported by the engine or estimated */
+        uint32_t kv_permille; /* of its KV cache in use: pick_kv_now(), or estimated */
         uint32_t kv_total;    /* tokens its KV cache holds; 0: not known */
         uint8_t state;        /* enum pick_state */
         uint8_t tried;        /* this request failed there: not again, unless there is no other */
@@ -66,7 +66,7 @@ struct pick_tuning {
         double pressure;     /* ... and for each request in flight, in the mean over the candidates */
         double interference; /* of any work, for each request in flight there, which it delays */
         double queued;       /* of the time between ends, for each request that the engine has not begun */
-        double kv;           /* of the time between ends, where the KV cache is full */
+        double kv;           /* of the time between ends, where the KV cache is full: for it, and those before it */
         double attention;    /* context, in tokens, at which a prefill token costs twice; 0: context is free */
         uint32_t least;      /* a prompt costs at least this many tokens */
 };
@@ -136,6 +136,17 @@ void pick_decide(const struct pick_policy *policy, const struct pick_view *view,
 
 const char *pick_state_name(enum pick_state state);    /* "up", "asleep", "draining", "down" */
 const char *pick_reason_name(enum pick_reason reason); /* "cache", "load", ... */
+
+/*
+ * The KV cache in use now, in thousandths: as the engine reported it, when requests with held_then tokens of context
+ * were in flight there; now it is `held`. Those that came since will take as much as the others did.
+ */
+static inline uint32_t pick_kv_now(uint32_t reported, uint32_t held, uint32_t held_then)
+{
+        uint64_t permille = held_then ? (uint64_t)reported * held / held_then : reported;
+
+        return permille < 1000 ? (uint32_t)permille : 1000;
+}
 
 /*
  * Work of prefilling the tokens [from, to) of a prompt: each costs 1 + position / attention.

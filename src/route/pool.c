@@ -116,12 +116,24 @@ static size_t blocks_of(uint32_t tokens)
         return (size_t)tokens / (1024 / PICK_BYTES_PER_TOKEN) + 8;
 }
 
-static void set_numbers(struct pool *pool, int i, const struct pool_config *config)
+static uint32_t clamp(int64_t n)
+{
+        return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* Of this router's requests and the others'. */
+static uint32_t load_of(const struct pool *pool, int i, enum heard_what what, nsec now)
+{
+        return clamp(pool->replicas[i].load[what] + pool_elsewhere(pool, i, what, now));
+}
+
+static void set_numbers(struct pool *pool, int i, const struct pool_config *config, nsec now)
 {
         struct pool_replica *r = &pool->replicas[i];
 
         r->capacity = config->capacity;
         r->kv_permille = config->kv_permille;
+        r->kv_context = load_of(pool, i, HEARD_CONTEXT, now);
         r->waiting = config->waiting;
         r->wake_ms = config->wake_ms;
         r->hold = config->hold;
@@ -155,7 +167,7 @@ int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
         memcpy(&r->config, config, sizeof(*config));
         atomic_store(&r->version, r->version + 1);
         set_models(r, config);
-        set_numbers(pool, i, config);
+        set_numbers(pool, i, config, now);
         if (config->state == PICK_UP && r->state != PICK_UP)
                 rate_reset(&r->rate, now);
         pool_told(pool, i, config->state);
@@ -290,11 +302,6 @@ bool pool_worker_ended(struct pool *pool, unsigned int worker, int32_t pid)
 
 /* ---- deciding --------------------------------------------------------------------------------------- */
 
-static uint32_t clamp(int64_t n)
-{
-        return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
-}
-
 static uint32_t larger(uint32_t a, uint32_t b)
 {
         return a > b ? a : b;
@@ -310,7 +317,7 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
         struct rate_view view;
 
         for (int what = HEARD_INFLIGHT; what <= HEARD_PREFILL; what++)
-                load[what] = clamp(r->load[what] + pool_elsewhere(pool, i, (enum heard_what)what, now));
+                load[what] = load_of(pool, i, (enum heard_what)what, now);
         rate_look(&r->rate, peers, now, &view);
         *ret = (struct pick_replica){
                 .rate = view.per_second,
@@ -326,7 +333,7 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
                 .capacity = q->is_retry ? 0 : r->capacity,
                 .held = load[HEARD_CONTEXT],
                 .prefill = load[HEARD_PREFILL],
-                .kv_permille = r->kv_permille,
+                .kv_permille = pick_kv_now(r->kv_permille, load[HEARD_CONTEXT], r->kv_context),
                 .kv_total = r->kv_tokens,
                 .state = (uint8_t)pool_state(pool, i, now),
                 .tried = q->tried >> i & 1,

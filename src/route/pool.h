@@ -81,12 +81,13 @@ struct pool_replica {
         _Atomic uint64_t models[POOL_MODELS]; /* hashes; 0: none */
         _Atomic uint32_t state;               /* set by the agent; enum pick_state */
         _Atomic uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms, hold;
-        _Atomic uint32_t failures;  /* in a row */
-        _Atomic int64_t tripped;    /* down by failures: no try before this time. 0: not down */
-        _Atomic uint32_t is_out;    /* tripped as one that is gone or silent: what it has in hand goes elsewhere */
-        _Atomic int64_t busy_until; /* it said that it is busy: until then ... */
-        _Atomic uint32_t busy_room; /* ... it gets no more than so many at once */
-        _Atomic uint32_t is_swept;  /* the index is being swept of it */
+        _Atomic uint32_t kv_context; /* tokens of the prompts in flight when kv_permille was reported */
+        _Atomic uint32_t failures;   /* in a row */
+        _Atomic int64_t tripped;     /* down by failures: no try before this time. 0: not down */
+        _Atomic uint32_t is_out;     /* tripped as one that is gone or silent: what it has in hand goes elsewhere */
+        _Atomic int64_t busy_until;  /* it said that it is busy: until then ... */
+        _Atomic uint32_t busy_room;  /* ... it gets no more than so many at once */
+        _Atomic uint32_t is_swept;   /* the index is being swept of it */
         _Atomic int64_t load[POOL_LOADS];
         _Atomic uint64_t sent, failed, matched, prompted; /* requests; tokens */
         struct rate rate;

@@ -46,6 +46,7 @@ static void hold_blocks(struct known *known, const struct flight *flight, bool i
                         (void)map_put(&known->active, q->keys[i], (void *)n); /* reserved by router_send */
         }
         known->held += is_new ? own : 0u - own;
+        known->context += is_new ? q->input : 0u - q->input;
 }
 
 static void see_first(struct flight *flight, nsec now)
@@ -249,6 +250,12 @@ static void predict(struct router *router, struct router_replica *replica, const
                 cache_touch(&replica->copy, q->keys[n]);
 }
 
+/* Of this router's requests and the others'. */
+static uint32_t context_of(const struct known *known)
+{
+        return known->context + (uint32_t)known->heard.value[HEARD_CONTEXT];
+}
+
 static void poll_engines(struct router *router, nsec now)
 {
         if (now - router->polled_at < (router->setup->index == INDEX_OURS ? SCRAPE_EVERY : POLL_EVERY))
@@ -259,6 +266,8 @@ static void poll_engines(struct router *router, nsec now)
 
                 replica->polled_waiting = replica->engine.n_waiting;
                 replica->polled_kv = engine_kv_permille(&replica->engine);
+                for (size_t k = 0; k < SIM_ROUTERS_MAX; k++)
+                        replica->known[k].polled_context = context_of(&replica->known[k]);
         }
 }
 
@@ -291,7 +300,7 @@ static void fill(const struct router_replica *replica, size_t k, uint32_t matche
         const struct known *known = &replica->known[k];
         const uint64_t *heard = known->heard.value;
         const struct sim_setup *setup = replica->router->setup;
-        bool sees = setup->sees == SEES_ENGINE;
+        bool sees = setup->sees == SEES_ENGINE, is_ours = setup->index == INDEX_OURS;
         struct rate_view view;
 
         rate_look(&known->rate, peers, now, &view);
@@ -307,9 +316,10 @@ static void fill(const struct router_replica *replica, size_t k, uint32_t matche
                 .queued = replica->polled_waiting,
                 .capacity = setup->capacity,
                 .slot = rate_slot(&known->rate, replica->wanted),
-                .held = known->held + (uint32_t)heard[HEARD_CONTEXT],
+                .held = is_ours ? context_of(known) : known->held + (uint32_t)heard[HEARD_CONTEXT],
                 .prefill = known->prefill + (uint32_t)heard[HEARD_PREFILL],
-                .kv_permille = replica->polled_kv,
+                .kv_permille = is_ours ? pick_kv_now(replica->polled_kv, context_of(known), known->polled_context) :
+                                         replica->polled_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
                 .wake = wake_of(replica, now),
                 .state = replica->is_absent ? PICK_DOWN :
@@ -322,7 +332,7 @@ static void say_known(struct known *known, nsec now)
 {
         known->said = (struct heard){ .value = { [HEARD_INFLIGHT] = known->inflight,
                                                  [HEARD_UNANSWERED] = known->unanswered,
-                                                 [HEARD_CONTEXT] = known->held,
+                                                 [HEARD_CONTEXT] = known->context,
                                                  [HEARD_PREFILL] = known->prefill } };
         rate_say(&known->rate, now, &known->said);
 }

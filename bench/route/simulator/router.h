@@ -28,6 +28,7 @@ struct known {
         struct rate rate;
         struct map active; /* key -> count of requests in flight with that block (as a pointer) */
         uint32_t inflight, unanswered, prefill, held;
+        uint32_t context, polled_context; /* tokens of the prompts in flight, now and when the engine was polled */
         struct heard said, heard; /* to the others, when figures were exchanged last; by them, one exchange before */
 };
 

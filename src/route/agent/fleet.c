@@ -8,7 +8,7 @@
 
 enum {
         WHOLE = 1000, /* permille */
-        KV_STEP = 20, /* permille; finer would only be noise for the module */
+        KV_STEP = 5,  /* permille: about a request; the module takes what is in flight at a report for its cause */
 };
 
 struct fleet_replica *fleet_find(const struct fleet *fleet, const char *name)

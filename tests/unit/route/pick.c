@@ -176,6 +176,36 @@ static void cost_leaves_an_engine_that_has_no_room(void **state)
         assert_int_equal(ask("cost", rows, 2, 1000).replica, 1);
 }
 
+/* What happened at a replica whose KV cache was full, while others had a quarter free: each that came saved 50 ms of
+ * prefill by one cached block, and waited for seconds. */
+static void cost_goes_past_a_cached_block_where_prompts_wait_for_room(void **state)
+{
+        struct pick_replica rows[] = { up(10000, 512, 0, 60), up(10000, 0, 0, 52) };
+
+        (void)state;
+        rows[0].slot = rows[1].slot = 0.27;
+        rows[0].held = rows[1].held = 55000;
+        rows[0].kv_permille = 900;
+        rows[1].kv_permille = 750;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 0);
+        rows[0].kv_permille = 1000;
+        rows[0].prefill = 1300;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 1);
+        rows[1].kv_permille = 1000; /* there they would wait as well */
+        rows[1].prefill = 1300;
+        assert_int_equal(ask("cost", rows, 2, 1000).replica, 0);
+}
+
+static void the_kv_cache_in_use_follows_what_is_in_flight(void **state)
+{
+        (void)state;
+        assert_int_equal(pick_kv_now(800, 50000, 50000), 800);
+        assert_int_equal(pick_kv_now(800, 60000, 50000), 960);
+        assert_int_equal(pick_kv_now(800, 25000, 50000), 400);
+        assert_int_equal(pick_kv_now(800, UINT32_MAX, 1), 1000);
+        assert_int_equal(pick_kv_now(800, 50000, 0), 800); /* others fill it: nothing is known of them */
+}
+
 static void cost_waits_for_a_place_where_the_prefix_is(void **state)
 {
         struct pick_replica rows[] = { up(10000, 6000, 0, 8), up(10000, 0, 0, 7) };
@@ -299,6 +329,8 @@ int main(void)
                 cmocka_unit_test(cost_leaves_a_replica_whose_answer_is_late),
                 cmocka_unit_test(cost_believes_no_progress_that_nobody_has_seen),
                 cmocka_unit_test(cost_leaves_an_engine_that_has_no_room),
+                cmocka_unit_test(cost_goes_past_a_cached_block_where_prompts_wait_for_room),
+                cmocka_unit_test(the_kv_cache_in_use_follows_what_is_in_flight),
                 cmocka_unit_test(cost_waits_for_a_place_where_the_prefix_is),
                 cmocka_unit_test(cost_wakes_a_sleeper_only_when_that_is_sooner),
                 cmocka_unit_test(equals_share_the_requests),

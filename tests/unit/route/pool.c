@@ -396,6 +396,20 @@ static void who_another_router_put_out_is_out_until_it_answers_here(void **state
         assert_false(pool->replicas[a].is_hearsay);
 }
 
+static void what_came_since_the_engine_was_asked_counts_in_its_kv_cache(void **state)
+{
+        struct pool_config a = { .name = "a", .kv_permille = 800 }, b = { .name = "b", .kv_permille = 800 };
+
+        (void)state;
+        pool_count(pool, 1, 0, POOL_CONTEXT, 40000);
+        pool_count(pool, 1, 1, POOL_CONTEXT, 40000);
+        pool->replicas[pool_set(pool, &a, now)].rate.gap = NSEC_PER_SEC;
+        pool->replicas[pool_set(pool, &b, now)].rate.gap = NSEC_PER_SEC;
+        assert_int_equal(decide("m").replica, 1); /* equal: by the random number */
+        pool_count(pool, 1, 1, POOL_CONTEXT, 10000);
+        assert_int_equal(decide("m").replica, 0);
+}
+
 static void too_little_memory_is_refused(void **state)
 {
         struct pool *none = NULL;
@@ -428,6 +442,7 @@ int main(void)
                 TEST(what_others_have_there_counts_until_it_is_old),
                 TEST(what_is_said_is_what_is_here),
                 TEST(who_another_router_put_out_is_out_until_it_answers_here),
+                TEST(what_came_since_the_engine_was_asked_counts_in_its_kv_cache),
                 TEST(too_little_memory_is_refused),
         };
 

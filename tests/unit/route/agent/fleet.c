@@ -127,7 +127,7 @@ static void the_cache_is_as_large_as_in_the_file_else_as_in_the_engine(void **st
         r.engine = (struct scrape){ .kv_tokens = { 16000, 1 }, .kv_use = { 0.333, 1 }, .waiting = { 2, 1 } };
         r.has_engine = true;
         assert_int_equal(number(&r, "kv_tokens"), 16000);
-        assert_int_equal(number(&r, "kv_permille"), 340);
+        assert_int_equal(number(&r, "kv_permille"), 335);
         assert_int_equal(number(&r, "waiting"), 2);
         r.config.kv_tokens = 9;
         assert_int_equal(number(&r, "kv_tokens"), 9);
