@@ -42,7 +42,7 @@ static int run_one(const struct compare_options *options, const struct trial *tr
                 setup.is_shared = !options->is_apart;
                 setup.is_index_told = !options->is_apart && !options->is_without_index && !options->has_one_index;
                 setup.policy = pick_policy_find(formula);
-                setup.index = strcmp(formula, "cost") == 0 ? INDEX_OURS : INDEX_LRU;
+                setup.index = options->is_even || strcmp(formula, "cost") == 0 ? INDEX_OURS : INDEX_LRU;
                 if (!setup.policy)
                         return err_say(err, -EINVAL, "'%s' is no formula", formula);
                 if (sim_run(&setup, &one) < 0)

@@ -17,6 +17,7 @@ struct compare_options {
         bool is_apart;          /* they share nothing */
         bool is_without_index;  /* they share all but that */
         bool has_one_index;     /* at once: a bound */
+        bool is_even;           /* the others see no more than ours does */
 };
 
 /* Prints to stdout. 0; negative: could not run. */

@@ -13,11 +13,12 @@
 static int usage(void)
 {
         fputs("usage: simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
-              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-w|-i]\n"
+              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-w|-i] [-o]\n"
               "Simulates the router's policies on the traces in the directory TRACES, or (-t) on the trials, and\n"
               "prints a report. -r: requests come to so many routers (at most 4), which tell each other what "
               "they\n"
-              "have in flight, learned and sent where; -a: nothing; -w: not what they sent where; -i: that at once.\n",
+              "have in flight, learned and sent where; -a: nothing; -w: not what they sent where; -i: that at once.\n"
+              "-o: the others see no more than ours: our index, and the engines' figures once a second.\n",
               stderr);
         return 2;
 }
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
         struct err err = { 0 };
         int option;
 
-        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:awi")) != -1) {
+        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:awio")) != -1) {
                 if (option == 's')
                         options.only = optarg;
                 else if (option == 't')
@@ -62,6 +63,8 @@ int main(int argc, char **argv)
                         compare.is_without_index = true;
                 else if (option == 'i')
                         compare.has_one_index = true;
+                else if (option == 'o')
+                        compare.is_even = true;
                 else if (option == 'r')
                         is_good = parse_count(optarg, &compare.n_routers) && compare.n_routers <= SIM_ROUTERS_MAX &&
                                   is_good;
