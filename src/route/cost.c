@@ -5,7 +5,7 @@
  *      u    = work of what replica i has not cached          (pick_work; at least tuning.least)
  *      u0   = the least u of all candidates: work that has to be done wherever it goes
  *      b    = its backlog as rate.h presumes it, but not less than what of it is unanswered
- *      cost = 1.5 b / rate + the larger of 2 overdue and (queued / 4 + kv^16 (2 + unread)) slot
+ *      cost = 1.5 b / rate + the larger of 2 overdue and (queued / 4 + kv^16 (1.5 + 0.75 unread)) slot
  *           + u0 / rate (0.5 + 0.075 inflight + held)
  *           + (u - u0) / rate (1 + 0.075 inflight + 0.12 mean inflight + held) + absent
  *      held: requests held, per replica; slot: the time between two ends there; kv: the part of its KV cache in use;

@@ -19,7 +19,7 @@ const struct pick_tuning PICK_TUNING_DEFAULT = {
         .pressure = 0.12,
         .interference = 0.075,
         .queued = 0.25,
-        .kv = 1,
+        .kv = 0.75,
         .attention = 32768,
         .least = 64,
 };
