@@ -36,19 +36,20 @@ static bool same_file(pid_t process, int theirs, int ours)
         return syscall(SYS_kcmp, getpid(), process, FILE_OF_TASK, (unsigned long)ours, (unsigned long)theirs) == 0;
 }
 
-static uint64_t file_find(const struct files *files, int fd)
+static struct file *file_find(const struct files *files, int fd)
 {
         for (size_t i = 0; i < files->n; i++)
                 if (same_file(getpid(), fd, files->items[i].fd))
-                        return files->items[i].number;
-        return 0;
+                        return &files->items[i];
+        return NULL;
 }
 
 uint64_t files_find(struct files *files, int fd)
 {
         LOCKED(&files->lock);
+        const struct file *file = file_find(files, fd);
 
-        return file_find(files, fd);
+        return file && !file->is_leaving ? file->number : 0;
 }
 
 static struct file *file_at(struct files *files, uint64_t number)
@@ -64,7 +65,7 @@ bool files_use(struct files *files, pid_t thread, int theirs, int *ret_fd, uint6
         LOCKED(&files->lock);
 
         for (size_t i = 0; i < files->n; i++)
-                if (same_file(thread, theirs, files->items[i].fd)) {
+                if (!files->items[i].is_leaving && same_file(thread, theirs, files->items[i].fd)) {
                         files->items[i].n_users++;
                         *ret_fd = files->items[i].fd;
                         *ret_number = files->items[i].number;
@@ -100,12 +101,12 @@ void files_unuse(struct files *files, uint64_t number)
 uint64_t files_keep(struct files *files, int fd)
 {
         LOCKED(&files->lock);
-        uint64_t number = file_find(files, fd);
+        const struct file *file = file_find(files, fd);
         struct stat st;
         int ours;
 
-        if (number)
-                return number;
+        if (file)
+                return file->is_leaving ? 0 : file->number;
         if (array_grow((void **)&files->items, &files->n_room, files->n + 1, sizeof(*files->items)) < 0)
                 return 0;
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -125,7 +126,7 @@ bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static 
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
 
-        if (!file || file->is_barred)
+        if (!file || file->is_barred || file->is_leaving)
                 return false;
         for (unsigned int i = 0; i < file->n_devices; i++)
                 if (!memcmp(file->devices[i], uuid, UVM_UUID_SIZE))
@@ -197,15 +198,34 @@ static size_t seek_all(struct files *files, struct sought **ret)
         return files->n;
 }
 
+/* From here on it is leaving, until file_stays. */
 static bool is_idle(struct files *files, uint64_t number, struct file *ret)
+{
+        LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+
+        if (!file || file->n_users > 1)
+                return false;
+        file->is_leaving = true;
+        *ret = *file;
+        return true;
+}
+
+static bool is_leaving(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
         const struct file *file = file_at(files, number);
 
-        if (!file || file->n_users > 1)
-                return false;
-        *ret = *file;
-        return true;
+        return file && file->is_leaving;
+}
+
+static void file_stays(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+
+        if (file)
+                file->is_leaving = false;
 }
 
 void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release)
@@ -216,13 +236,17 @@ void files_drop_unused(struct files *files, bool has_tasks, const struct files_r
         release->find_open(sought, n, has_tasks);
         for (size_t i = 0; i < n; i++) {
                 struct file file;
-                bool is_unused = !sought[i].is_open && is_idle(files, sought[i].number, &file) &&
-                                 !(has_tasks && is_mapped_by_any(files, &file, release->is_mapped)) &&
-                                 release->empty(release->context, &file);
+                bool is_emptied = is_leaving(files, sought[i].number); /* and was in use, when it was to be dropped */
+                bool leaves = is_emptied || (!sought[i].is_open && is_idle(files, sought[i].number, &file));
+                bool is_unused =
+                        is_emptied || (leaves && !(has_tasks && is_mapped_by_any(files, &file, release->is_mapped)) &&
+                                       release->empty(release->context, &file));
 
                 files_unuse(files, sought[i].number);
                 if (is_unused)
                         drop_if_unused(files, sought[i].number);
+                else if (leaves)
+                        file_stays(files, sought[i].number);
         }
 }
 

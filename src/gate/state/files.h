@@ -36,6 +36,7 @@ struct file {
         nsec mapping_at;             /* when a mapping of it was let through last; 0: never */
         uint64_t inode;              /* of the node by which the tenant opened it */
         bool is_barred;              /* no device may join it any more */
+        bool is_leaving;             /* it is being emptied: no call reaches it */
         unsigned int n_devices;      /* that it has, or had; by uuid */
         uint8_t devices[FILE_DEVICES][UVM_UUID_SIZE];
 };
@@ -50,7 +51,7 @@ struct files {
 void files_init(struct files *files);
 void files_done(struct files *files);
 
-/* The number of the file behind fd, or 0. */
+/* The number of the file behind fd, or 0; 0 also of one that is being emptied. */
 uint64_t files_find(struct files *files, int fd);
 
 /*
