@@ -26,7 +26,7 @@ bool sweep_all_managed(struct gate *gate);
 
 /* The mapping is about to be let through: what was charged at its addresses and is gone comes back first, since the
  * driver tells addresses only, and not which of two charges is for what it has there. */
-void managed_make_way(struct gate *gate, const struct mapping_call *mapping);
+void managed_make_way(struct request *request, const struct mapping_call *mapping);
 
 /* spaces.c: whether anything is left in a range of addresses, in any space of the tenant. */
 enum answer {

@@ -101,11 +101,21 @@ static struct mapping_call call_of(const struct request *request, const struct m
         };
 }
 
-/* It must turn out to be what it was let through for. */
-static int go_on_and_check(struct gate *gate, struct mapping_call *call)
+static bool is_awaited(const void *context)
 {
-        if (mappings_begin(&gate->mappings, call) < 0)
-                return -ENOMEM;
+        const struct request *request = context;
+
+        return request->gate->host->is_awaited(request);
+}
+
+/* It must turn out to be what it was let through for. */
+static int go_on_and_check(const struct request *request, struct mapping_call *call)
+{
+        struct gate *gate = request->gate;
+        int r = mappings_begin(&gate->mappings, call, is_awaited, request);
+
+        if (r < 0)
+                return r;
         gate->audit_at = clock_now() + 2 * NSEC_PER_MSEC;
         (void)eventfd_write(gate->wake, 1);
         return GATE_GO_ON;
@@ -124,12 +134,15 @@ static int64_t map_charged(struct request *request, const struct mapping *mappin
 {
         struct gate *gate = request->gate;
         struct mapping_call call = call_of(request, mapping, space, true);
+        int r;
 
-        managed_make_way(gate, &call);
-        if (mappings_begin(&gate->mappings, &call) < 0)
-                return -ENOMEM; /* before the charge, which it keeps until the mapping is made */
-        note_mapping(request, space);
-        if (charge_all(request, mapping, space) == 0)
+        managed_make_way(request, &call);
+        r = mappings_begin(&gate->mappings, &call, is_awaited, request);
+        if (r < 0)
+                return r; /* before the charge, which it keeps until the mapping is made */
+        r = charge_all(request, mapping, space);
+        note_mapping(request, space); /* last: a charge may have waited */
+        if (r == 0)
                 return GATE_GO_ON;
         mappings_end(&gate->mappings, &call);
         return -EPERM;
@@ -152,7 +165,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
                 is_pool = ledger_has_pool(gate->ledger, space, mapping->address, mapping->length);
         }
         if (is_pool) {
-                int64_t r = go_on_and_check(gate, &call);
+                int64_t r = go_on_and_check(request, &call);
 
                 note_mapping(request, space);
                 return r;
@@ -192,10 +205,11 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
                 return map_uvm(&request, &mapping);
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
-        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW && files_count(&gate->files)) {
+        /* Also while there is no space: one may begin, and come under the number, before the kernel looks. */
+        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW) {
                 struct mapping_call call = call_of(&request, &mapping, 0, false);
 
-                return go_on_and_check(gate, &call);
+                return go_on_and_check(&request, &call);
         }
         return GATE_GO_ON;
 }

@@ -287,7 +287,7 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 
         hold_put(&ledger->managed, entry, space, base, length, memory_new(ledger, entry, owner, charge))->put_at = now;
         tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
-        if (length > ledger->managed_longest)
+        if (length > ledger->managed_longest || ledger->managed.n_nodes == 1)
                 ledger->managed_longest = length;
         (void)ledger_entry_free(ledger, entry);
 }
@@ -347,19 +347,23 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base)
                 managed_gone(ledger, hold);
 }
 
-bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before)
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, uint64_t length, int64_t before,
+                                size_t *ret_gone)
 {
         struct hold *hold = managed_from(ledger, owner, base), *next;
         bool is_left = false;
 
+        *ret_gone = 0;
         if (!hold || hold->owned.key.low != base)
                 return false;
         for (; hold; hold = next) {
                 next = managed_beside(hold);
-                if (hold->put_at < before)
-                        managed_gone(ledger, hold);
-                else
+                if (hold->put_at >= before || hold->length > length) {
                         is_left = true;
+                        continue;
+                }
+                managed_gone(ledger, hold);
+                ++*ret_gone;
         }
         return is_left;
 }

@@ -137,11 +137,13 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner);
 bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
                          uint64_t *ret_base, uint64_t *ret_length);
-uint64_t ledger_managed_longest(const struct ledger *ledger); /* of all that there ever was */
+uint64_t ledger_managed_longest(const struct ledger *ledger); /* no range is longer */
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
-/* As ledger_managed_gone, but only what was put before `before`. True if something is left there. */
-bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
+/* As ledger_managed_gone, but only what was put before `before` and is not longer than `length`, which was asked about.
+ * True if something is left there. *ret_gone: how many went. */
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, uint64_t length, int64_t before,
+                                size_t *ret_gone);
 
 /* The next addresses of a space in [*base, end) for which the ledger has no range, managed or not. False: none. */
 bool ledger_gap_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length);

@@ -87,7 +87,7 @@ static enum answer space_ask(struct gate *gate, pid_t asker, const struct file *
         struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
         enum answer answer = RANGE_LATER;
 
-        if (!mappings_has_others(&gate->mappings, asker) ||
+        if (!mappings_has_others(&gate->mappings, asker, base, length) ||
             clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
                 answer = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ?
                                  RANGE_THERE :
@@ -152,8 +152,9 @@ static bool is_one_on_its_way(struct gate *gate)
 {
         struct mapping_call call;
 
-        for (size_t i = 0; mappings_at(&gate->mappings, i, &call); i++)
-                if (!call.is_charged || spaces_ask(gate, 0, call.base, call.length) != RANGE_THERE)
+        for (size_t i = gate->mappings.n; i-- > 0;)
+                if (mappings_at(&gate->mappings, i, &call) &&
+                    (!call.is_charged || spaces_ask(gate, 0, call.base, call.length) != RANGE_THERE))
                         return true;
         return false;
 }

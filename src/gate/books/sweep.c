@@ -38,6 +38,7 @@ enum {
         CLIENTS_AT_ONCE = 64, /* copied under the lock; the next ones follow */
         LOOKS_MAX = 10,       /* at a range that may not be asked about yet, so far apart */
         LOOK_MS = 5,
+        QUESTIONS_MAX = 4096,
 };
 
 /* Bounds what a tenant costs that runs into its quota again and again. */
@@ -107,19 +108,34 @@ bool has_late(struct gate *gate)
 
 /* ---- managed ranges ---------------------------------------------------------------------------------- */
 
-/* True: the range is to be asked about again. */
+/* What is charged no more may have lain over something else: whoever looked meanwhile what a mapping had come to saw the
+ * charge. So it is looked at once more. */
+static void check_beneath(struct gate *gate, uint32_t owner, uint64_t base, uint64_t length)
+{
+        const struct mapping_call call = { .process = (pid_t)owner, .base = base, .length = length };
+
+        mapping_check(gate, &call);
+}
+
+/* before: when the range was read. True: it is to be asked about again. */
 static bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t base, uint64_t length, nsec before)
 {
         enum answer answer;
+        bool is_left;
+        size_t n;
 
         if (mappings_has(&gate->mappings, (pid_t)owner, base))
                 return true; /* W3 */
         answer = spaces_ask(gate, asker, base, length);
-        if (answer == RANGE_GONE) {
+        if (answer != RANGE_GONE)
+                return answer == RANGE_LATER;
+        {
                 LOCKED(&gate->ledger_lock);
-                return ledger_managed_gone_before(gate->ledger, owner, base, before);
+                is_left = ledger_managed_gone_before(gate->ledger, owner, base, length, before, &n);
         }
-        return answer == RANGE_LATER;
+        if (n)
+                check_beneath(gate, owner, base, length);
+        return is_left;
 }
 
 /* True: one of the owner's ranges is to be asked about again. */
@@ -164,16 +180,36 @@ static uint64_t longest_managed(struct gate *gate)
         return ledger_managed_longest(gate->ledger);
 }
 
-void managed_make_way(struct gate *gate, const struct mapping_call *mapping)
+/* What the tenant may make one mapping cost: questions, each to all of its spaces, and waits. */
+static size_t ranges_most(struct gate *gate)
 {
-        uint64_t longest = longest_managed(gate), base, length;
-        size_t i = mapping->base > longest ? mapping->base - longest : 0;
-        int n_looks = LOOKS_MAX;
+        size_t n = files_count(&gate->files);
 
-        while (next_over(gate, mapping, &i, &base, &length))
-                while (sweep_range(gate, mapping->thread, (uint32_t)mapping->process, base, length, clock_now()) &&
-                       n_looks-- > 0)
+        return n < QUESTIONS_MAX ? QUESTIONS_MAX / (n ? n : 1) : 1;
+}
+
+void managed_make_way(struct request *request, const struct mapping_call *mapping)
+{
+        struct gate *gate = request->gate;
+        uint64_t longest = longest_managed(gate), base, length;
+        size_t i = mapping->base > longest ? mapping->base - longest : 0, at = i, n_ranges = ranges_most(gate);
+        int n_looks = LOOKS_MAX;
+        nsec before = clock_now();
+
+        while (n_ranges && next_over(gate, mapping, &i, &base, &length)) {
+                if (gate->is_spent || !gate->host->is_awaited(request))
+                        return;
+                if (sweep_range(gate, mapping->thread, (uint32_t)mapping->process, base, length, before) &&
+                    n_looks-- > 0) {
+                        gate->host->reader_release(request->worker);
                         (void)poll(NULL, 0, LOOK_MS);
+                        i = at; /* the same again, as it is by then */
+                } else {
+                        n_ranges--;
+                }
+                at = i;
+                before = clock_now();
+        }
 }
 
 static bool sweep_managed(struct gate *gate)

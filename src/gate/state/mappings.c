@@ -43,11 +43,14 @@ static bool has_room(struct mappings *mappings)
         return true;
 }
 
-int mappings_begin(struct mappings *mappings, struct mapping_call *call)
+int mappings_begin(struct mappings *mappings, struct mapping_call *call, bool (*is_awaited)(const void *context),
+                   const void *context)
 {
         LOCKED(&mappings->lock);
         struct mapping_call *slot = call_of(mappings, call->thread);
 
+        if (!is_awaited(context))
+                return -EINTR;
         if (!slot && !has_room(mappings))
                 return -ENOMEM;
         if (!slot)
@@ -85,7 +88,7 @@ static bool is_gone(const struct mapping_call *call)
 {
         char path[64];
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/task/%d", call->process, call->thread);
+        (void)snprintf(path, sizeof(path), "/proc/%d", call->thread); /* any thread has one; of another process, too */
         return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
@@ -125,9 +128,16 @@ bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base)
         return false;
 }
 
-bool mappings_has_others(struct mappings *mappings, pid_t thread)
+bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base, uint64_t length)
 {
         LOCKED(&mappings->lock);
 
-        return mappings->n > 1 || (mappings->n == 1 && mappings->items[0].thread != thread);
+        for (size_t i = 0; i < mappings->n; i++) {
+                const struct mapping_call *call = &mappings->items[i];
+
+                if (call->thread != thread &&
+                    (call->base < base ? base - call->base < call->length : call->base - base < length))
+                        return true;
+        }
+        return false;
 }

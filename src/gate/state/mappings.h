@@ -37,8 +37,10 @@ struct mappings {
 void mappings_init(struct mappings *mappings);
 void mappings_done(struct mappings *mappings);
 
-/* The thread is about to map; what it had on its way is replaced. Sets the serial. -ENOMEM. */
-int mappings_begin(struct mappings *mappings, struct mapping_call *call);
+/* The thread is about to map; what it had on its way is replaced, unless it does not wait for the answer any more: its
+ * number may be another's by now. Sets the serial. -ENOMEM; -EINTR: it does not. */
+int mappings_begin(struct mappings *mappings, struct mapping_call *call, bool (*is_awaited)(const void *context),
+                   const void *context);
 
 /* What the thread has on its way: *ret. If it makes another call, that mapping is made or refused. Cheap if nobody has
  * one. */
@@ -58,5 +60,5 @@ bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret);
 /* Whether a charged mapping of the process at base is on its way. */
 bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base);
 
-/* Whether another thread than this one has a mapping on its way, of any kind. */
-bool mappings_has_others(struct mappings *mappings, pid_t thread);
+/* Whether another thread than this one has a mapping on its way, of any kind, with an address in [base, base + length). */
+bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base, uint64_t length);

@@ -168,6 +168,7 @@ static void change_holds(struct books *books, uint8_t code)
 
 static void change_ranges(struct books *books, uint8_t code)
 {
+        size_t n_gone;
         uint64_t space = next_number(books), base = next_number(books), length = next_number(books);
 
         switch (code) {
@@ -180,7 +181,8 @@ static void change_ranges(struct books *books, uint8_t code)
                 ledger_range_gone(books->ledger, space, base);
                 break;
         default:
-                (void)ledger_managed_gone_before(books->ledger, (uint32_t)space & 7, base, (int64_t)length);
+                (void)ledger_managed_gone_before(books->ledger, (uint32_t)space & 7, base, length, (int64_t)length,
+                                                 &n_gone);
                 break;
         }
 }

@@ -295,10 +295,12 @@ static void managed_gone_before(struct model *model)
 {
         uint32_t owner = below(model, N_OWNERS);
         uint64_t base = any_base(model);
+        uint64_t length = below(model, 4) ? UINT64_MAX : any_length(model);
         int64_t before = below(model, 5);
-        bool is_left = naive_managed_gone_before(&model->naive, owner, base, before);
+        bool is_left = naive_managed_gone_before(&model->naive, owner, base, length, before);
+        size_t n_gone;
 
-        expect(model, ledger_managed_gone_before(model->ledger, owner, base, before) == is_left,
+        expect(model, ledger_managed_gone_before(model->ledger, owner, base, length, before, &n_gone) == is_left,
                "whether a managed range is left");
 }
 

@@ -363,7 +363,8 @@ static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32
 }
 
 /* Whether one is left that was put at `before` or later. */
-static inline bool naive_managed_gone_before(struct naive *naive, uint32_t owner, uint64_t base, int64_t before)
+static inline bool naive_managed_gone_before(struct naive *naive, uint32_t owner, uint64_t base, uint64_t length,
+                                             int64_t before)
 {
         bool is_left = false;
 
@@ -372,7 +373,7 @@ static inline bool naive_managed_gone_before(struct naive *naive, uint32_t owner
 
                 if (hold->kind != MANAGED || hold->owner != owner || hold->base != base)
                         continue;
-                if (hold->put_at >= before)
+                if (hold->put_at >= before || hold->length > length)
                         is_left = true;
                 else
                         naive_hold_gone(naive, i);

@@ -3,13 +3,20 @@
 
 #include "gate/state/mappings.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <unistd.h>
+
+static bool waits(const void *context)
+{
+        return context == NULL;
+}
 
 static struct mapping_call begun(struct mappings *mappings, pid_t thread, uint64_t base)
 {
         struct mapping_call call = { .thread = thread, .process = getpid(), .base = base, .length = 4096 };
 
-        assert_int_equal(mappings_begin(mappings, &call), 0);
+        assert_int_equal(mappings_begin(mappings, &call, waits, NULL), 0);
         return call;
 }
 
@@ -54,11 +61,42 @@ static void a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked(vo
         mappings_init(&mappings);
         (void)begun(&mappings, getpid(), 0x1000);
         assert_false(mappings_gone(&mappings, &found));
-        call = begun(&mappings, getppid() ? getppid() : 1, 0x2000); /* no thread of this process */
+        call = begun(&mappings, INT_MAX, 0x2000);
         assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
         assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
         mappings_end(&mappings, &call);
         assert_false(mappings_gone(&mappings, &found));
+        mappings_done(&mappings);
+}
+
+/* Its number may be another thread's by now, which is about to map. */
+static void who_waits_for_no_answer_replaces_nothing(void **state)
+{
+        struct mapping_call late = { .thread = getpid(), .process = getpid(), .base = 0x2000, .length = 4096 }, found;
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        (void)begun(&mappings, getpid(), 0x1000);
+        assert_int_equal(mappings_begin(&mappings, &late, waits, &late), -EINTR);
+        assert_true(mappings_of(&mappings, getpid(), &found) && found.base == 0x1000);
+        mappings_done(&mappings);
+}
+
+static void others_are_in_the_way_where_they_have_an_address_in_common(void **state)
+{
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        (void)begun(&mappings, getpid(), 0x4000);
+        assert_false(mappings_has_others(&mappings, getpid(), 0x4000, 4096));
+        assert_true(mappings_has_others(&mappings, 0, 0x4000, 4096));
+        assert_true(mappings_has_others(&mappings, 0, 0x4fff, 1));
+        assert_true(mappings_has_others(&mappings, 0, 0x1000, 0x3001));
+        assert_false(mappings_has_others(&mappings, 0, 0x1000, 0x3000));
+        assert_false(mappings_has_others(&mappings, 0, 0x5000, UINT64_MAX));
+        assert_true(mappings_has_others(&mappings, 0, 0, UINT64_MAX));
         mappings_done(&mappings);
 }
 
@@ -93,6 +131,8 @@ int main(void)
                 cmocka_unit_test(what_is_being_checked_is_on_its_way_still),
                 cmocka_unit_test(the_end_of_one_is_not_that_of_the_next_under_its_threads_number),
                 cmocka_unit_test(a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked),
+                cmocka_unit_test(who_waits_for_no_answer_replaces_nothing),
+                cmocka_unit_test(others_are_in_the_way_where_they_have_an_address_in_common),
                 cmocka_unit_test(from_the_last_to_the_first_none_is_missed_when_another_ends),
         };
 
