@@ -706,6 +706,7 @@ static void end(void)
                 exported += rig.model.holds[i].is_there;
         if (ledger_totals(rig.gate->ledger).n_memories)
                 step_settle(); /* of clients whose descriptor was closed the gate has to ask */
+        exported += ledger_totals(rig.gate->ledger).n_exports; /* also of what the driver has no memory for */
         if (!exported)
                 require(ledger_totals(rig.gate->ledger).n_memories == 0 || rig.gate->files.n);
         rig.gate = gate_free(rig.gate);
