@@ -28,8 +28,8 @@ enum {
         LINE_SIZE = 4352, /* of /proc/PID/maps: a path and its fields */
 };
 
-/* No space is asked so soon after a mapping of it was let through, while one may be on its way: the question would be in
- * the mapping's way. */
+/* No space is asked so soon after a mapping of it was let through, while one may be on its way: the question would be
+ * in the mapping's way. */
 #define MAPPING_TAKES (5 * NSEC_PER_MSEC)
 
 struct range {

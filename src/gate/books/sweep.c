@@ -108,8 +108,8 @@ bool has_late(struct gate *gate)
 
 /* ---- managed ranges ---------------------------------------------------------------------------------- */
 
-/* What is charged no more may have lain over something else: whoever looked meanwhile what a mapping had come to saw the
- * charge. So it is looked at once more. */
+/* What is charged no more may have lain over something else: whoever looked meanwhile what a mapping had come to saw
+ * the charge. So it is looked at once more. */
 static void check_beneath(struct gate *gate, uint32_t owner, uint64_t base, uint64_t length)
 {
         const struct mapping_call call = { .process = (pid_t)owner, .base = base, .length = length };

@@ -60,5 +60,6 @@ bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret);
 /* Whether a charged mapping of the process at base is on its way. */
 bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base);
 
-/* Whether another thread than this one has a mapping on its way, of any kind, with an address in [base, base + length). */
+/* Whether another thread than this one has a mapping on its way, of any kind, with an address in
+ * [base, base + length). */
 bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base, uint64_t length);

@@ -46,8 +46,8 @@ int api_new(const struct api_settings *settings, struct api **ret);
 struct api *api_free(struct api *api);
 void api_freep(struct api **api);
 
-/* The calls that follow get pages of lists, of at most so many bytes; a larger one is -EMSGSIZE. A page of large objects
- * takes a busy server longer than a call may take whose answer somebody waits for. */
+/* The calls that follow get pages of lists, of at most so many bytes; a larger one is -EMSGSIZE. A page of large
+ * objects takes a busy server longer than a call may take whose answer somebody waits for. */
 void api_lists(struct api *api, size_t most);
 
 /*
