@@ -81,7 +81,7 @@ struct tenant_swap {
         nsec waits_since;         /* 0: it does not */
         nsec stuck_since;         /* its waiting has no known end; 0: it has */
         bool is_stuck_told;
-        nsec kept_until; /* it could not be suspended */
+        nsec kept_until, kept; /* it could not be suspended */
         enum swapper_why why;
         struct tenant_way {
                 nsec took; /* the latest; 0: not known yet */
@@ -163,6 +163,11 @@ const char *tenants_mode(const struct tenants *tenants, unsigned int device, con
  *      A5  the host holds, beside what others have there, as much as an exchange of them may need (swapper.h). */
 
 bool swap_is_out(const struct tenant *tenant); /* it counts as off the device */
+
+/* What counts as its: the quota, or what it has where that was set lower. And what of one that is out is on the device
+ * all the same: nothing, but for a little that the driver keeps, or memory of no process that could be suspended. */
+bytes swap_promised(const struct tenant *tenant, unsigned int device);
+bytes swap_left(const struct tenant *tenant, unsigned int device);
 
 /* What a lease with --swap can have at most; what is kept from those without: the largest, or all that are in. */
 bytes swap_room(const struct tenants *tenants, unsigned int device, const struct tenant *but);

@@ -156,7 +156,7 @@ static bool is_for_others(const struct tenant *tenant)
 }
 
 /* What those that decide who sleeps, and who is on the device, learn of it. */
-static void note_end(struct tenant *tenant, int event)
+static void note_end(struct tenant *tenant, int event, bool was_for_others)
 {
         struct tenant_suspension *suspension = &tenant->suspension;
         bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
@@ -168,7 +168,7 @@ static void note_end(struct tenant *tenant, int event)
                 sleeper_failed(&tenant->sleeper, at);
         else if (event == EVENT_RESUMED)
                 sleeper_is_up(&tenant->sleeper, at);
-        if (event == EVENT_RESUME_FAILED || event == EVENT_SUSPEND_FAILED)
+        if (event == EVENT_RESUME_FAILED || (event == EVENT_SUSPEND_FAILED && was_for_others))
                 swap_failed(tenant, event == EVENT_SUSPEND_FAILED);
         else if (event >= 0 && suspension->moves_at)
                 swap_moved(tenant, event == EVENT_SUSPENDED, at - suspension->moves_at, moved);
@@ -188,9 +188,9 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
                 step(daemon, tenant, SUSPENSION_IS_DONE); /* the daemon before had not begun */
                 return;
         }
-        if (suspends && (note_processes(tenant) || is_for_others(tenant)))
+        if (suspends && (note_processes(tenant) || tenant->lease.swap))
                 swapped_note(tenant);
-        if (suspends && !control_block_suspension(tenant->control)->n && is_for_others(tenant)) {
+        if (suspends && !control_block_suspension(tenant->control)->n && tenant->lease.swap && !held(tenant)) {
                 step(daemon, tenant, SUSPENSION_IS_DONE); /* its promise is wanted, and it uses nothing of it */
                 return;
         }
@@ -209,6 +209,7 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
 static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input)
 {
         struct suspension_move move = suspension_next(tenant->suspension.state, input);
+        bool was_for_others = is_for_others(tenant);
         struct control_suspension *saved = control_block_suspension(tenant->control);
 
         if (move.act == SUSPENSION_DO_SUSPEND)
@@ -224,7 +225,7 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
                         control_block_waiting(tenant->control)->is_idle = 0;
                 swap_keep(tenant); /* nothing of the way back is left */
         }
-        note_end(tenant, move.event);
+        note_end(tenant, move.event, was_for_others);
         emit(daemon, tenant, move.event);
         if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
                 tenant->suspension.since = clock_now();

@@ -17,7 +17,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define KEPT (60 * NSEC_PER_SEC)         /* one that could not be suspended is left alone for so long */
+#define KEPT (60 * NSEC_PER_SEC) /* one that could not be suspended is left alone for so long, then for twice */
+#define KEPT_MOST (3600 * NSEC_PER_SEC)
+#define BUSY (1 * NSEC_PER_SEC)          /* who has worked within that is at work: who looks most recent is chance */
+#define WAY_LEAST (1 * NSEC_PER_SEC)     /* of a checkpoint or restore, whatever its size */
 #define STUCK_TOLD (10 * NSEC_PER_SEC)   /* so long it may be stuck before it is told */
 #define OUT_A_GIB (1000 * NSEC_PER_MSEC) /* until it is known; about what an H100 took (docs/suspend.md) */
 #define BACK_A_GIB (300 * NSEC_PER_MSEC)
@@ -84,16 +87,27 @@ static enum swapper_place place_of(const struct tenant *tenant)
                 return SWAPPER_IN;
         case SUSPENSION_SUSPENDING:
                 return SWAPPER_LEAVES;
-        default:
+        case SUSPENSION_RESUMING:
+        case SUSPENSION_REVERTING:
                 return SWAPPER_COMES;
+        default: /* lost, or its shim is awaited: where it was, and on no way */
+                return SWAPPER_IN;
         }
 }
 
+/* What it took the last time, but for what is more than it had then; and not more than thrice what it is taken to be as
+ * long as that is not known, for the tenant has its hand in how long it takes. */
 static nsec way_cost(const struct tenant_way *way, bytes size, nsec a_gib)
 {
-        if (!way->took || !way->moved)
-                return (nsec)((double)size / GIB * (double)a_gib);
-        return size <= way->moved ? way->took : (nsec)((double)way->took * (double)size / (double)way->moved);
+        nsec guess = WAY_LEAST + (nsec)((double)size / GIB * (double)a_gib), known = way->took;
+
+        if (!size)
+                return 0;
+        if (!way->took)
+                return guess;
+        if (size > way->moved)
+                known += (nsec)((double)(size - way->moved) / GIB * (double)a_gib);
+        return known < 3 * guess ? known : 3 * guess;
 }
 
 static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, struct swapper_tenant *ret)
@@ -112,11 +126,14 @@ static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, str
         ret->waits = swap->waits_since && now >= tenant->sleeper.retry_at;
         ret->waits_since = swap->waits_since;
         ret->in_since = swap->in_since;
-        ret->worked_at = swap->worked_at;
+        ret->worked_at =
+                now - swap->worked_at < BUSY ? now : swap->worked_at; /* X4: then who has been in for longest */
         ret->cost = way_cost(&swap->out, size, OUT_A_GIB) + way_cost(&swap->back, size, BACK_A_GIB);
         ret->held = size;
-        for (unsigned int i = 0; i < daemon->n_devices; i++)
-                ret->promised[i] = tenant_has(tenant, i) ? tenant->lease.devices[i].quota : 0;
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                ret->promised[i] = swap_promised(tenant, i);
+                ret->left[i] = ret->place == SWAPPER_OUT ? swap_left(tenant, i) : 0;
+        }
 }
 
 /* ---- what follows ------------------------------------------------------------------------------------ */
@@ -142,9 +159,11 @@ static void tell_stuck(struct daemon *daemon, struct tenant *tenant, nsec now)
 {
         struct tenant_swap *swap = &tenant->swap;
 
-        if (swap->why != SWAPPER_FOR_HOST && swap->why != SWAPPER_FOR_NOBODY) {
+        if (swap->why == SWAPPER_NOT_WAITING) {
                 swap->stuck_since = 0;
                 swap->is_stuck_told = false;
+        } else if (swap->why != SWAPPER_FOR_HOST && swap->why != SWAPPER_FOR_NOBODY) {
+                return; /* others pass it, or it waits for a turn meanwhile */
         } else if (!swap->stuck_since) {
                 swap->stuck_since = now;
         } else if (!swap->is_stuck_told && now - swap->stuck_since >= STUCK_TOLD) {
@@ -182,15 +201,24 @@ static size_t count(const struct daemon *daemon)
         return n;
 }
 
+/* Without --swap leases of the daemon before go on as they did, and nothing bounds the host. */
+static bytes host_free(const struct daemon *daemon)
+{
+        bytes used = swap_host_used(&daemon->tenants), swap = daemon->tenants.swap;
+
+        if (!swap)
+                return UINT64_MAX;
+        return used < swap ? swap - used : 0;
+}
+
 void swap_look(struct daemon *daemon)
 {
         size_t n = count(daemon), i = 0;
         struct swapper_tenant *rows = n ? calloc(n, sizeof(*rows)) : NULL;
         struct swapper_decision *decisions = n ? calloc(n, sizeof(*decisions)) : NULL;
-        bytes used = swap_host_used(&daemon->tenants);
         struct swapper_view view = { .now = clock_now(),
                                      .part = daemon->settings.swap_cost ? daemon->settings.swap_cost : TURNS_WHOLE,
-                                     .host = used < daemon->tenants.swap ? daemon->tenants.swap - used : 0,
+                                     .host = host_free(daemon),
                                      .n_devices = daemon->n_devices,
                                      .tenants = rows,
                                      .n = n };
@@ -235,16 +263,22 @@ void swap_moved(struct tenant *tenant, bool is_out, nsec took, bytes moved)
 {
         struct tenant_way *way = is_out ? &tenant->swap.out : &tenant->swap.back;
 
+        if (is_out)
+                tenant->swap.kept = 0;
         if (moved)
                 *way = (struct tenant_way){ took, moved };
 }
 
 void swap_failed(struct tenant *tenant, bool is_out)
 {
-        if (is_out)
-                tenant->swap.kept_until = clock_now() + KEPT;
-        else
-                tenant->swap.asked_at = 0; /* who asked is answered, and it waits on */
+        struct tenant_swap *swap = &tenant->swap;
+
+        if (!is_out) {
+                swap->asked_at = 0; /* who asked is answered, and it waits on */
+                return;
+        }
+        swap->kept = !swap->kept ? KEPT : swap->kept < KEPT_MOST / 2 ? 2 * swap->kept : KEPT_MOST;
+        swap->kept_until = clock_now() + swap->kept;
 }
 
 const char *swap_waits_for(const struct tenant *tenant)

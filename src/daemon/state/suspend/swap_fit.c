@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#define DRIVER_KEEPS (16 * MIB) /* of a suspended process; nothing on an H100, 11 MiB of the simulator's */
+
 bool swap_is_out(const struct tenant *tenant)
 {
         if (tenant->state == TENANT_RUNNING)
@@ -13,9 +15,21 @@ bool swap_is_out(const struct tenant *tenant)
         return tenant->state != TENANT_AWAITED; /* it begins so */
 }
 
-static bytes promised(const struct tenant *tenant, unsigned int device)
+bytes swap_promised(const struct tenant *tenant, unsigned int device)
 {
-        return tenant_has(tenant, device) ? tenant->lease.devices[device].quota : 0;
+        bytes has;
+
+        if (!tenant_has(tenant, device))
+                return 0;
+        has = tenant_held(tenant, device) + tenant_swapped(tenant, device);
+        return has > tenant->lease.devices[device].quota ? has : tenant->lease.devices[device].quota;
+}
+
+bytes swap_left(const struct tenant *tenant, unsigned int device)
+{
+        bytes left = tenant_has(tenant, device) ? tenant_held(tenant, device) : 0;
+
+        return left > DRIVER_KEEPS ? left : 0;
 }
 
 bytes swap_room(const struct tenants *tenants, unsigned int device, const struct tenant *but)
@@ -24,7 +38,7 @@ bytes swap_room(const struct tenants *tenants, unsigned int device, const struct
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
                 if (t != but && !t->lease.swap)
-                        sum += promised(t, device);
+                        sum += swap_promised(t, device);
         return sum < total ? total - sum : 0;
 }
 
@@ -33,8 +47,8 @@ static bytes all_in(const struct tenants *tenants, unsigned int device, const st
         bytes sum = 0;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && t->lease.swap && !swap_is_out(t))
-                        sum += promised(t, device);
+                if (t != but && t->lease.swap)
+                        sum += swap_is_out(t) ? swap_left(t, device) : swap_promised(t, device);
         return sum;
 }
 
@@ -43,8 +57,8 @@ bytes swap_set_aside(const struct tenants *tenants, unsigned int device, const s
         bytes most = all_in(tenants, device, but);
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && t->lease.swap && promised(t, device) > most)
-                        most = promised(t, device);
+                if (t != but && t->lease.swap && swap_promised(t, device) > most)
+                        most = swap_promised(t, device);
         return most;
 }
 
@@ -129,7 +143,8 @@ int swap_fit_host(const struct tenants *tenants, const struct message_lease *lea
         bytes needs = needed(tenants, lease, but), others = used_by_others(tenants);
         char wanted[BYTES_TEXT], there[BYTES_TEXT];
 
-        if (!tenants->swap || !needs || needs + others <= tenants->swap)
+        /* Of a daemon before that had more, what asks for no more than it had goes on. */
+        if (!tenants->swap || !needs || needs + others <= tenants->swap || needs <= needed(tenants, NULL, NULL))
                 return 0;
         return err_say(err, TENANTS_E_NO_ROOM,
                        "device and host do not hold that together: tenants with --swap could then need %s of host "

@@ -6,15 +6,21 @@
 struct swapper {
         const struct swapper_view *view;
         struct swapper_decision *decisions;
-        bytes taken[LEASE_DEVICES_MAX]; /* X1 */
-        bool is_moving;
+        bytes taken[LEASE_DEVICES_MAX];                                   /* X1 */
+        bool is_moving[LEASE_DEVICES_MAX], is_blocked[LEASE_DEVICES_MAX]; /* X7, X2 */
+        bool is_decided;                    /* an exchange begins: the next one with the next look */
         const struct swapper_tenant *first; /* that waits for turns; NULL: none, or nobody may pass it any more */
-        unsigned int whom;                  /* leaves for it */
+        unsigned int n_firsts;
+        unsigned int whom; /* leaves for it */
 };
 
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant)
 {
-        return view->now - tenant->in_since >= tenant->cost / view->part * TURNS_WHOLE;
+        nsec in = view->now - tenant->in_since;
+
+        if (tenant->worked_at < tenant->in_since && in >= SWAPPER_IDLE)
+                return true;
+        return in >= tenant->cost / view->part * TURNS_WHOLE;
 }
 
 nsec swapper_rest(nsec idle)
@@ -34,10 +40,35 @@ static void give(struct swapper *swapper, const struct swapper_tenant *tenant)
                 swapper->taken[d] -= tenant->promised[d];
 }
 
+/* It has its promise instead of what it had left there. */
+static void come(struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        take(swapper, tenant);
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++) {
+                swapper->taken[d] -= tenant->left[d];
+                swapper->is_moving[d] |= tenant->promised[d] != 0;
+        }
+}
+
 static bool has_room(const struct swapper *swapper, unsigned int device, const struct swapper_tenant *tenant)
 {
-        return !tenant->promised[device] ||
-               swapper->taken[device] + tenant->promised[device] <= swapper->view->room[device];
+        bytes taken = swapper->taken[device] - tenant->left[device];
+
+        return !tenant->promised[device] || taken + tenant->promised[device] <= swapper->view->room[device];
+}
+
+static bool is_on_any(const struct swapper *swapper, const struct swapper_tenant *tenant,
+                      const bool devices[static LEASE_DEVICES_MAX])
+{
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                if (tenant->promised[d] && devices[d])
+                        return true;
+        return false;
+}
+
+static bool is_exchanging(const struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        return swapper->is_decided || is_on_any(swapper, tenant, swapper->is_moving);
 }
 
 static bool fits(const struct swapper *swapper, const struct swapper_tenant *tenant)
@@ -161,7 +192,7 @@ static enum swapper_why make_room(struct swapper *swapper, const struct swapper_
         }
         keep_all(swapper);
         if (!choose(swapper, comes, whom | IF_OVER)) {
-                swapper->first = comes;
+                swapper->first = swapper->n_firsts++ ? NULL : comes;
                 swapper->whom = whom;
                 return SWAPPER_FOR_TURNS;
         }
@@ -169,7 +200,7 @@ static enum swapper_why make_room(struct swapper *swapper, const struct swapper_
                 keep_all(swapper);
                 return SWAPPER_FOR_HOST;
         }
-        swapper->is_moving = true;
+        swapper->is_decided = true;
         return SWAPPER_FOR_MOVES;
 }
 
@@ -197,7 +228,7 @@ static bool may_pass(struct swapper *swapper, const struct swapper_tenant *tenan
 {
         bool has_room_too;
 
-        if (!swapper->first || swapper->is_moving)
+        if (!swapper->first || is_exchanging(swapper, tenant) || is_exchanging(swapper, swapper->first))
                 return false;
         take(swapper, tenant);
         has_room_too = choose(swapper, swapper->first, swapper->whom);
@@ -206,39 +237,48 @@ static bool may_pass(struct swapper *swapper, const struct swapper_tenant *tenan
         return has_room_too;
 }
 
-static enum swapper_why look_at(struct swapper *swapper, size_t i, bool is_blocked)
+static enum swapper_why look_at(struct swapper *swapper, size_t i)
 {
         const struct swapper_tenant *tenant = &swapper->view->tenants[i];
+        bool is_blocked = is_on_any(swapper, tenant, swapper->is_blocked);
 
         if (fits(swapper, tenant) && (!is_blocked || may_pass(swapper, tenant))) {
                 swapper->decisions[i].order = SWAPPER_COME;
-                take(swapper, tenant);
-                swapper->is_moving = true;
+                come(swapper, tenant);
                 return SWAPPER_NOT_WAITING;
         }
         if (is_blocked)
                 return SWAPPER_FOR_OTHERS;
-        return swapper->is_moving ? SWAPPER_FOR_MOVES : make_room(swapper, tenant); /* X7 */
+        return is_exchanging(swapper, tenant) ? SWAPPER_FOR_MOVES : make_room(swapper, tenant);
+}
+
+/* X2 */
+static void block(struct swapper *swapper, const struct swapper_tenant *tenant)
+{
+        for (unsigned int d = 0; d < swapper->view->n_devices; d++)
+                swapper->is_blocked[d] |= tenant->promised[d] != 0;
 }
 
 void swapper_decide(const struct swapper_view *view, struct swapper_decision *ret)
 {
         struct swapper swapper = { .view = view, .decisions = ret };
-        bool is_blocked = false;
         size_t i;
 
         memset(ret, 0, view->n * sizeof(*ret));
         for (i = 0; i < view->n; i++) {
-                enum swapper_place place = view->tenants[i].place;
+                const struct swapper_tenant *tenant = &view->tenants[i];
+                bool is_moving = tenant->place == SWAPPER_LEAVES || tenant->place == SWAPPER_COMES;
 
-                if (place != SWAPPER_OUT)
-                        take(&swapper, &view->tenants[i]);
-                swapper.is_moving |= place == SWAPPER_LEAVES || place == SWAPPER_COMES;
+                for (unsigned int d = 0; d < view->n_devices; d++) {
+                        swapper.taken[d] += tenant->place == SWAPPER_OUT ? tenant->left[d] : tenant->promised[d];
+                        swapper.is_moving[d] |= is_moving && tenant->promised[d];
+                }
         }
         while ((i = next_waiting(&swapper)) < view->n) {
                 ret[i].is_done = true;
-                ret[i].why = look_at(&swapper, i, is_blocked);
-                is_blocked |= ret[i].order != SWAPPER_COME && has_end(ret[i].why); /* X2 */
+                ret[i].why = look_at(&swapper, i);
+                if (ret[i].order != SWAPPER_COME && has_end(ret[i].why))
+                        block(&swapper, &view->tenants[i]);
         }
 }
 

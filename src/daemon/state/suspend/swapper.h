@@ -3,19 +3,20 @@
  * Which of the tenants with --swap are on the device, and who leaves it for whom: from a view to orders. Pure; swap.c
  * acts. Times are clock_now's.
  *
- *      X1  what is promised to those in never exceeds a device's room. Who is on its way counts as in;
- *      X2  who waits longest comes in first: once the turns of others are over. It is passed by those for which there
- *          is room now, and beside it, too, once others have left. And one whose waiting has no known end
+ *      X1  what is promised to those in, and what those out have left there, never exceeds a device's room. Who is on
+ *          its way counts as in;
+ *      X2  who waits longest for a device comes in first: once the turns of others are over. It is passed by those for
+ *          which there is room now, and beside it, too, once others have left. And one whose waiting has no known end
  *          (SWAPPER_FOR_HOST, SWAPPER_FOR_NOBODY) is passed by all;
  *      X3  nobody leaves but for one that waits and does not fit, and no more leave than it needs. So those that fit
  *          together never move;
  *      X4  who has done nothing for longest leaves first, of those at work who has been in for longest; one of class
  *          latency only where all others together do not make room enough;
  *      X5  nobody leaves before it has been in for as long as its move costs, divided by `part`: moving costs it no
- *          more than that part of its time;
+ *          more than that part of its time. Who came in and did nothing for SWAPPER_IDLE has no turn to finish;
  *      X6  nobody leaves whose contents the host would not hold;
- *      X7  one exchange at a time, so that the host holds one more set than the device has room for, and not several
- *          (swap_fit.c counts on it).
+ *      X7  one exchange at a time on a device, so that the host holds one more set than that has room for, and not
+ *          several (swap_fit.c counts on it).
  */
 #pragma once
 
@@ -28,6 +29,7 @@
 #include <stddef.h>
 
 #define SWAPPER_REST_MOST (60 * NSEC_PER_SEC)
+#define SWAPPER_IDLE (5 * NSEC_PER_SEC)
 
 enum swapper_place {
         SWAPPER_IN,
@@ -45,7 +47,8 @@ struct swapper_tenant {
         nsec in_since, worked_at; /* of one that is in; worked_at: its latest sign of work */
         nsec cost;                /* of its move, there and back */
         bytes promised[LEASE_DEVICES_MAX];
-        bytes held; /* that the host would have to hold */
+        bytes left[LEASE_DEVICES_MAX]; /* of one that is out: on the device still */
+        bytes held;                    /* that the host would have to hold */
 };
 
 struct swapper_view {
@@ -85,7 +88,6 @@ void swapper_decide(const struct swapper_view *view, struct swapper_decision *re
  * again. */
 nsec swapper_rest(nsec idle);
 
-/* Of one that has been in since then. */
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant);
 
 /* ---- how much host memory they need, so that an exchange is always possible (never SWAPPER_FOR_HOST)

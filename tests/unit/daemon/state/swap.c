@@ -80,6 +80,22 @@ static void those_without_fit_beside_what_is_on_the_device(void **state)
         assert_false(fits(daemon, 41, false, NULL, NULL));
 }
 
+static void what_is_on_the_device_counts_whatever_was_promised(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 30), *b = swapping(daemon, "b", 30);
+
+        a->control->devices[0].held = b->control->devices[0].held = 20 * GIB; /* out, and its memory is not */
+        assert_true(fits(daemon, 60, false, NULL, NULL));
+        assert_false(fits(daemon, 61, false, NULL, NULL));
+        a->control->devices[0].held = b->control->devices[0].held = 8 * MIB; /* the driver's, of a process */
+        assert_true(fits(daemon, 70, false, NULL, NULL));
+        a->suspension.state = SUSPENSION_RUNNING;
+        a->control->devices[0].held = 55 * GIB; /* its quota was set lower than that */
+        assert_false(fits(daemon, 46, false, NULL, NULL));
+        assert_true(fits(daemon, 45, false, NULL, NULL));
+}
+
 static void together_what_device_and_host_hold_while_they_change_places(void **state)
 {
         struct daemon *daemon = *state;
@@ -197,6 +213,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(each_fits_beside_those_without, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_device, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(what_is_on_the_device_counts_whatever_was_promised, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(together_what_device_and_host_hold_while_they_change_places, set_up,
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(one_on_the_device_grows_as_far_as_there_is_room, set_up, tear_down),
