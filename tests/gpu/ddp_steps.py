@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A data-parallel job whose ranks wait for each other in each step: PyTorch DDP, 8 x 4096^2 bf16, NCCL.
 
-    ddp_steps.py -n NAME -b DIR -o FILE -t SECONDS [--rank R --port P]
+    ddp_steps.py -n NAME -b DIR -o FILE -t SECONDS [--ranks N] [--rank R --port P]
 
 Says DIR/NAME.ready, waits for DIR/go, does nothing while DIR/NAME.pause is there, and ends when DIR/stop is. FILE gets
-the time of each step (CLOCK_MONOTONIC, seconds, a line each). Without --rank it starts both ranks, one per device that
-it sees; with --rank it is that rank, on its first device (the ranks of a job of two tenants).
+the time of each step (CLOCK_MONOTONIC, seconds, a line each). Without --rank it starts all ranks, --ranks of them
+(two), one per device; with --rank it is that rank, on its first device (the ranks of a job of two tenants).
 """
 import argparse
 import os
@@ -18,6 +18,7 @@ parser.add_argument("-n", dest="name", default="job")
 parser.add_argument("-b", dest="dir", default="/tmp")
 parser.add_argument("-o", dest="log")
 parser.add_argument("-t", dest="seconds", type=float, default=60)
+parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--rank", type=int)
 parser.add_argument("--device", type=int, default=0)
 parser.add_argument("--port", type=int)
@@ -33,7 +34,7 @@ def here(name):
 def start_ranks():
     port = args.port or 20000 + os.getpid() % 20000
     ranks = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--rank", str(r), "--device", str(r),
-                               "--port", str(port)]) for r in range(2)]
+                               "--port", str(port)]) for r in range(args.ranks)]
     codes = [rank.wait() for rank in ranks]
     sys.exit(max(codes))
 
@@ -46,7 +47,7 @@ import torch.distributed as dist
 
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(args.port), NCCL_NVLS_ENABLE="0")
 torch.cuda.set_device(args.device)
-dist.init_process_group("nccl", rank=args.rank, world_size=2)
+dist.init_process_group("nccl", rank=args.rank, world_size=args.ranks)
 model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, bias=False) for _ in range(8)])
 model = torch.nn.parallel.DistributedDataParallel(model.cuda().to(torch.bfloat16), device_ids=[args.device])
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)

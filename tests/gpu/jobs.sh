@@ -8,9 +8,11 @@
 #
 #       native    one job alone and two by the driver's default
 #       pairs     two jobs by share, one of them alone before and after
-#       reduce    two jobs that are bound by their all-reduce
+#       reduce    two jobs that are bound by their all-reduce, by the driver's default and by share
 #       tenants   two jobs of two tenants each, whose ranks reach each other's memory (NCCL with P2P)
 #       kills     kill -9 of a rank, of a shim, of the daemon: the other job goes on, the books return
+#       daemons   kill -9 of the daemon, ROUNDS=5 times beside one job and as often beside two: their steps go on
+#       four      a job of four devices beside two jobs of two; with fewer devices nothing
 #       native2   the same job alone, natively, once more: what the machine's clock did meanwhile
 #
 # Jobs are started once; shares are changed while they run. Rates are from the jobs' own logs, in the window without its
@@ -108,22 +110,52 @@ print(*[f"{x / (end - begin):.1f}" for x in n], f"{worst:.1f}")
 END
 }
 
-# measure LABEL NAME...: a window; a row of the table
-measure() {
-        local label=$1 from until line
+# observe SECONDS NAME...: a window, into $line
+observe() {
+        local from until seconds=$1
         shift
         sleep 0.5
         from=$(stamp)
-        sleep "$window"
+        sleep "$seconds"
         until=$(stamp)
         line=$(rates "$from" "$until" "$@")
         "$sublet" ps >> "$log" 2>&1
-        table+=("$(awk -v l="$label" -v alone="${alone:-0}" '{ n = NF - 1; for (i = 1; i <= n; i++) sum += $i
+}
+
+# row LABEL ALONE: a row of the table from $line; ALONE: the rate that the sum is told in
+row() {
+        table+=("$(awk -v l="$1" -v alone="${2:-0}" '{ n = NF - 1; for (i = 1; i <= n; i++) sum += $i
                 for (i = 1; i <= n; i++) part = part sprintf("%s%.1f", i > 1 ? " : " : "", sum ? 100 * $i / sum : 0)
                 for (i = 1; i <= n; i++) rate = rate sprintf("%s%s", i > 1 ? " + " : "", $i)
                 printf "%-34s %-16s %-14s %6s %8s", l, rate, part, (alone ? sprintf("%.3f", sum / alone) : "-"), (n > 1 ? $NF : "-") }' <<< "$line")")
         say "${table[-1]}"
         rate=${line%% *}
+}
+
+# measure LABEL NAME...: a window; a row of the table
+measure() {
+        local label=$1
+        shift
+        observe "$window" "$@"
+        row "$label" "${alone:-0}"
+}
+
+# pair LABEL A B: both, told in what A does alone just before and just after, because a machine's rate drifts
+pair() {
+        local together before after
+        pause "$3"
+        observe 3 "$2"
+        before=${line%% *}
+        resume "$3"
+        observe "$window" "$2" "$3"
+        together=$line
+        pause "$3"
+        observe 3 "$2"
+        after=${line%% *}
+        resume "$3"
+        line=$together
+        row "$1" "$(awk -v b="$before" -v a="$after" 'BEGIN { print (a + b) / 2 }')"
+        echo "# alone before and after: $before, $after" >> "$log"
 }
 header=$(printf '%-34s %-16s %-14s %6s %8s' what 'steps/s' 'part of steps' 'sum' 'worst 2s')
 
@@ -168,10 +200,10 @@ part_pairs() {
         say "# scheduling threads: $((($(cost) - before) * 1000 / (window * 4 + 2))) us a second for each device and tenant"
         share b 30
         share a 70
-        measure 'two tenants, 70 : 30' a b
+        pair 'two tenants, 70 : 30' a b
         share b 10
         share a 90
-        measure 'two tenants, 90 : 10' a b
+        pair 'two tenants, 90 : 10' a b
         share a 40
         share b 20
         for d in 0 1; do
@@ -191,16 +223,27 @@ part_pairs() {
 }
 
 part_reduce() {
-        local kept=("${program[@]}")
+        local kept=("${program[@]}") alone=
         if [ -n "${SUBLET_SIM:-}" ]; then program=("$build/tests/gpu/gpu-steps" -k 500); else program+=(--batch 32); fi
+        job native n1
+        job native n2
+        pause n2
+        begin n1 n2 || { program=("${kept[@]}"); return; }
+        measure 'all-reduce, native, alone' n1
+        alone=$rate
+        resume n2
+        measure "all-reduce, driver's default" n1 n2
+        end_all
         job ours a --gpu 0,1 --share 70
         job ours b --gpu 0,1 --share 30
         program=("${kept[@]}")
         pause b
         begin a b || return
         measure 'all-reduce, a tenant alone' a
-        resume b
-        measure 'all-reduce, 70 : 30' a b
+        pair 'all-reduce, 70 : 30' a b
+        share b 50
+        share a 50
+        pair 'all-reduce, 50 : 50' a b
 }
 
 # Each tenant leases both devices, the other's with a small quota: it maps memory there. So it has a share of both, half
@@ -285,6 +328,65 @@ part_kills() {
         cp "$work/b.log" "$out/steps-of-b.log"
 }
 
+# A row for each daemon that is killed: steps in a second before, and in the three seconds after the next one took over
+part_daemons() {
+        local round jobs before from until
+        job ours b --gpu 0,1 --share 50
+        begin b || return
+        for jobs in b 'a b'; do
+                if [ "$jobs" != b ]; then
+                        job ours a --gpu 0,1 --share 50
+                        for_seconds 40 are_ready a b || { say "# not ready: $jobs"; return; }
+                fi
+                sleep 2
+                for ((round = 0; round < ${ROUNDS:-5}; round++)); do
+                        from=$(stamp)
+                        sleep 2
+                        until=$(stamp)
+                        # shellcheck disable=SC2086  # a list
+                        before=$(rates "$from" "$until" $jobs)
+                        kill -9 "$daemon"
+                        sleep 1
+                        wait "$daemon" 2> /dev/null
+                        "$sublet" daemon --dir "$SUBLET_DIR" >> "$out/daemon.log" 2>&1 &
+                        daemon=$!
+                        for_seconds 10 "$sublet" ps > /dev/null 2>&1
+                        from=$(stamp)
+                        sleep 4
+                        until=$(stamp)
+                        # shellcheck disable=SC2086  # a list
+                        table+=("$(printf '%-34s before %-16s after %s' "daemon killed beside $jobs" "${before% *}" \
+                                "$(rates "$from" "$until" $jobs | sed 's/ [^ ]*$//')")")
+                        say "${table[-1]}"
+                        "$sublet" ps >> "$log" 2>&1
+                done
+        done
+}
+
+part_four() {
+        local one=() share
+        [ "$("$sublet" doctor --json 2> /dev/null | jq '[.findings[] | select(.name == "card")] | length')" -ge 4 ] || { say '# fewer than four devices'; return 0; }
+        if [ -n "${SUBLET_SIM:-}" ]; then one=(-d 4); else one=(--ranks 4); fi
+        job ours q --gpu 0,1,2,3 --share 50 -- "${one[@]}"
+        job ours a --gpu 0,1 --share 50
+        job ours b --gpu 2,3 --share 50
+        pause a
+        pause b
+        begin q a b || return
+        measure 'a job of four devices, alone' q
+        pause q
+        resume a
+        resume b
+        measure 'two jobs of two, alone' a b
+        resume q
+        measure 'four, two, two: 50 : 50 each' q a b
+        for share in 'a 30' 'b 30' 'q 70'; do
+                # shellcheck disable=SC2086  # name and share
+                share $share
+        done
+        measure 'four, two, two: 70 : 30 each' q a b
+}
+
 say "$header"
 for part in ${PARTS:-native pairs reduce tenants kills native2}; do
         "part_$part" || say "# part $part did not end well"
@@ -293,6 +395,6 @@ done
 
 # ---- the table ------------------------------------------------------------------------------------
 "$sublet" events --json 2> /dev/null | tail -40 >> "$log"
-say "# $SECONDS s; sum: steps of both, of one native alone"
+say "# $SECONDS s; sum: steps of all, of one native alone; of pairs, of the one alone before and after"
 say "$header"
 for row in ${table[@]+"${table[@]}"}; do say "$row"; done
