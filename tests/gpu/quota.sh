@@ -38,7 +38,7 @@ tenant() {
 
 include=/usr/local/cuda/include
 stubs="-L/usr/local/cuda/lib64/stubs -L/usr/local/cuda/targets/x86_64-linux/lib/stubs"
-for program in families memb race share; do
+for program in families memb race share load; do
         # shellcheck disable=SC2086  # a list of flags
         gcc -O2 -I$include "tests/gpu/$program.c" -o "$work/$program" $stubs -lcuda -lpthread || exit 1
 done
@@ -137,6 +137,11 @@ for ipc in private host; do
                         [ "$(json peak_bytes "$work/giver")" -ge $(((512 + 500) << 20)) ] && echo y)"
         fi
 done
+
+# --- waits ---
+# Refused what it asks for after a second, libcuda says that work is done which is not.
+tenant 20 --mem ${mib}M -- "$work/load" -r "$("$work/load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')" -k 1500000 -t 1 sync
+check "a kernel of 1.5 s is waited for" "$(awk -v us="$(field p50_us < "$work/out")" 'BEGIN { print us > 1400000 ? "y" : "" }')"
 
 # --- nvidia-smi ---
 tenant 30 --mem ${mib}M -- nvidia-smi --query-gpu=memory.total,memory.free --format=csv,noheader,nounits

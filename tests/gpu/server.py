@@ -4,7 +4,7 @@
 
     server.py one                   PyTorch: 1 GiB on both devices, copies between them
     server.py jax                   JAX: six of 1 GiB, a psum over both devices
-    server.py MODE RANK STORE       one of two ranks: ddp, fsdp, reduce (all-reduce bandwidth), nvshmem
+    server.py MODE RANK STORE       one of two ranks: ddp, fsdp, reduce (all-reduce bandwidth), small (its latency), nvshmem
 
 Each prints words name=value; `sum` and `ok` are what is right in any case, `gbs` and `steps` are measured.
 """
@@ -103,6 +103,37 @@ def reduce(rank, store):
     dist.destroy_process_group()
 
 
+def small(rank, store):
+    """Medians of nine, so that what the host does meanwhile does not decide."""
+    torch, dist = rank_begin(rank, store)
+    for size in (1 << 10, 1 << 20):
+        x = torch.ones(size, device="cuda")
+        took = []
+        for _ in range(10):
+            dist.barrier()
+            torch.cuda.synchronize()
+            begin = time.monotonic()
+            for _ in range(1500):
+                dist.all_reduce(x)
+            torch.cuda.synchronize()
+            took.append((time.monotonic() - begin) / 1500 * 1e6)
+        took = sorted(took[1:])
+        print(f"small rank={rank} bytes={size * 4} least={took[0]:.1f} median={took[4]:.1f} most={took[8]:.1f}", flush=True)
+    a = torch.ones(64, device="cuda")
+    for name, work in (("launch", lambda: a.add_(1)), ("event", lambda: torch.cuda.Event().record())):
+        took = []
+        for _ in range(9):
+            torch.cuda.synchronize()
+            begin = time.monotonic()
+            for _ in range(5000):
+                work()
+            torch.cuda.synchronize()
+            took.append((time.monotonic() - begin) / 5000 * 1e6)
+        took.sort()
+        print(f"small rank={rank} what={name} least={took[0]:.2f} median={took[4]:.2f} most={took[8]:.2f}", flush=True)
+    dist.destroy_process_group()
+
+
 def nvshmem(rank, store):
     torch, dist = rank_begin(rank, store)
     import torch.distributed._symmetric_memory as symm
@@ -124,4 +155,4 @@ if __name__ == "__main__":
     elif sys.argv[1] == "jax":
         jax_two()
     else:
-        {"ddp": ddp, "fsdp": fsdp, "reduce": reduce, "nvshmem": nvshmem}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])
+        {"ddp": ddp, "fsdp": fsdp, "reduce": reduce, "small": small, "nvshmem": nvshmem}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

@@ -342,6 +342,18 @@ assert 0 < books["elapsed_seconds"] < 60, books
         [ ! -e "$BATS_TEST_TMPDIR/started" ]
 }
 
+# ---- waits ----------------------------------------------------------------------------------------
+
+# libcuda asks the driver for something where a wait has lasted for a second. Refused, it says that the work is done.
+@test "a wait of more than a second ends when the work does" {
+        run tenant -q -- "$plain/tests/gpu/gpu-load" -k 1500000 -t 1 sync
+        [ "$status" -eq 0 ]
+        [[ $output =~ p50_us=([0-9]+) ]]
+        [ "${BASH_REMATCH[1]}" -ge 1490000 ]
+}
+
+# ---- the machine ----------------------------------------------------------------------------------
+
 @test "a missing driver is one line and exits with 2" {
         [ ! -e /proc/driver/nvidia ] || skip "this machine has a driver"
         run env -u SUBLET_SIM "$sublet" run -- true

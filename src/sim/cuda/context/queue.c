@@ -8,11 +8,13 @@
 #include "sim/cuda/context/stream.h"
 
 #include "base/clock.h"
+#include "rm/numbers.h"
 
 #include <errno.h>
 
 enum {
         SEMAPHORE_SIZE = 16,
+        SERVICE_INTERRUPTS = 0x20801702, /* control MC_SERVICE_INTERRUPTS: which engines */
 };
 
 static uint64_t slot_read(CUcontext context, uint32_t slot, size_t word)
@@ -79,11 +81,25 @@ bool mark_is_reached(struct mark mark)
         return queue->reached >= mark.value;
 }
 
+/* What libcuda does where a wait has lasted for a second: it asks for interrupts to be served, once, and waits on. If
+ * that is refused it waits no longer and says that the work is done, which it is not. Seen on an H200, 580.159.04. */
+static bool may_wait_on(CUcontext context, bool *has_asked)
+{
+        uint8_t engines[4] = { 1 };
+        uint32_t subdevice = start_handle(&context->device->start, NULL, OBJECT_SUBDEVICE);
+
+        if (*has_asked)
+                return true;
+        *has_asked = true;
+        return nv_control(&library.nv, subdevice, SERVICE_INTERRUPTS, engines, sizeof(engines)) == RM_STATUS_OK;
+}
+
 CUresult mark_wait(struct mark mark)
 {
         CUcontext context;
         uint32_t channel;
         uint64_t reached = 0;
+        bool has_asked = false;
         int ctl, r, locked = 0;
 
         if (mark_is_reached(mark))
@@ -92,12 +108,17 @@ CUresult mark_wait(struct mark mark)
         channel = mark.queue->channel;
         ctl = library.nv.ctl;
 
-        library_unlock(&locked);
-        r = sim_gpu_wait(ctl, library.nv.client, channel, mark.value, SIM_FOREVER, &reached);
-        (void)library_lock();
+        do {
+                library_unlock(&locked);
+                r = sim_gpu_wait(ctl, library.nv.client, channel, mark.value, has_asked ? SIM_FOREVER : NSEC_PER_SEC,
+                                 &reached);
+                (void)library_lock();
+                if (context->is_ended)
+                        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+                if (r == -ETIMEDOUT && !may_wait_on(context, &has_asked))
+                        return CUDA_SUCCESS;
+        } while (r == -ETIMEDOUT);
 
-        if (context->is_ended)
-                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         if (r < 0)
                 return context_fail(context, r);
         if (mark.queue->reached < mark.value)
