@@ -241,8 +241,8 @@ part_reduce() {
         begin a b || return
         measure 'all-reduce, a tenant alone' a
         pair 'all-reduce, 70 : 30' a b
-        share b 50
         share a 50
+        share b 50
         pair 'all-reduce, 50 : 50' a b
 }
 
