@@ -194,12 +194,17 @@ static int set_channels(struct gate *gate, unsigned int device, const struct cha
         return r;
 }
 
+/* The driver counts disables (gpu/control.c), and a newborn channel may have one of ours and one of a daemon's: so what
+ * is enabled is enabled twice. */
 int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
+        int r = n < 0 ? (int)n : set_channels(gate, device, channels, (size_t)n, is_disabled);
 
-        return n < 0 ? (int)n : set_channels(gate, device, channels, (size_t)n, is_disabled);
+        if (r == 0 && !is_disabled)
+                r = set_channels(gate, device, channels, (size_t)n, false);
+        return r;
 }
 
 static struct gate_desired desired_of(const struct gate *gate, int device)

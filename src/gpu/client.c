@@ -183,6 +183,7 @@ int client_attach(struct gpu_client *client, const struct rm_device *info)
 
 void client_done(struct gpu_client *client)
 {
+        map_done(&client->disables);
         closep(&client->node);
         closep(&client->ctl);
 }

@@ -7,6 +7,8 @@
 #pragma once
 
 #include "gpu/control.h"
+
+#include "base/map.h"
 #include "rm/encode.h"
 
 enum {
@@ -19,6 +21,8 @@ struct gpu_client {
         struct rm_device info;
         uint32_t client, device, subdevice; /* handles */
         uint32_t next;                      /* handle of the next object */
+        struct map disables;                /* how often it disabled a channel that it has not enabled since */
+        bool is_uncounted;                  /* it may not know of all: what it enables it enables twice */
 };
 
 /* Opens a client without a device; and lists the machine's devices. 0; -errno. */

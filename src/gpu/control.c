@@ -4,13 +4,19 @@
  *
  * If a tenant ends after the list was made, the driver refuses the call at the missing handle; the channels before it
  * are done (GSP decides, which cannot be read). So a refused list is halved until the failing channels stand alone:
- * missing ones are ignored, other failures are reported. Doing a channel twice is harmless.
+ * missing ones are ignored, other failures are reported.
+ *
+ * The driver counts: a channel runs again when it was enabled as often as it was disabled, by whomever (measured, H100,
+ * 580.159.04: tests/gpu/movefacts.sh, switch). To enable it once more is harmless, and no credit. So a client counts
+ * what it asked for, and enables as often: for the caller a channel is on or off. Too high a count costs a call. What
+ * others may have asked for the caller must say (gpu_channels_doubt).
  */
 #include "gpu/client.h"
 
 #include "rm/numbers.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* disable@0 num@4 onlySched@8 rewind@9 event@16 (0 for users) clients[64]@24 channels[64]@280 */
 enum {
@@ -20,6 +26,11 @@ enum {
         CLIENTS_AT = 24,
         CHANNELS_AT = 280,
         STATUS_INVALID_OBJECT = 0x31,
+};
+
+enum {
+        DISABLES_MOST = 8,      /* of one channel that are counted; each costs a call */
+        COUNTED_MOST = 1 << 16, /* channels; those that end while they are disabled are never enabled */
 };
 
 enum change {
@@ -73,6 +84,78 @@ static int disable_some(struct gpu_client *client, const struct gpu_channel *cha
         return first < 0 ? first : second;
 }
 
+/* ---- how often ---------------------------------------------------------------------------------------------- */
+
+static uint64_t key_of(const struct gpu_channel *channel)
+{
+        return (uint64_t)channel->client << 32 | channel->handle;
+}
+
+static uintptr_t disables_of(const struct gpu_client *client, const struct gpu_channel *channel)
+{
+        uintptr_t n = (uintptr_t)map_get(&client->disables, key_of(channel));
+
+        return client->is_uncounted && n < 2 ? 2 : n;
+}
+
+static void disables_note(struct gpu_client *client, const struct gpu_channel *channels, size_t n)
+{
+        if (client->disables.n_used > COUNTED_MOST) {
+                map_done(&client->disables);
+                client->is_uncounted = true;
+        }
+        for (size_t i = 0; i < n; i++) {
+                uintptr_t was = (uintptr_t)map_take(&client->disables, key_of(&channels[i]));
+                uintptr_t is = was < DISABLES_MOST ? was + 1 : was;
+
+                if (map_put(&client->disables, key_of(&channels[i]), (void *)is) < 0) /* NOLINT: a number */
+                        client->is_uncounted = true;
+        }
+}
+
+/* At most GPU_CHANNELS_PER_CALL. */
+static int enable_counted(struct gpu_client *client, const struct gpu_channel *channels, size_t n, uint32_t *ret_status)
+{
+        struct gpu_channel some[GPU_CHANNELS_PER_CALL];
+        size_t n_some = n;
+        int r = 0, one;
+
+        memcpy(some, channels, n * sizeof(*some));
+        for (uintptr_t round = 1; n_some; round++) {
+                one = disable_some(client, some, n_some, ENABLE, ret_status);
+                if (one == -ENODEV)
+                        return one;
+                r = one < 0 ? one : r;
+                n_some = 0;
+                for (size_t i = 0; i < n; i++)
+                        if (disables_of(client, &channels[i]) > round)
+                                some[n_some++] = channels[i];
+        }
+        for (size_t i = 0; r == 0 && i < n; i++)
+                (void)map_take(&client->disables, key_of(&channels[i]));
+        return r;
+}
+
+void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *channels, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (!map_get(&client->disables, key_of(&channels[i])))
+                        disables_note(client, &channels[i], 1);
+                disables_note(client, &channels[i], 1);
+        }
+}
+
+/* ---- all of a list ------------------------------------------------------------------------------------------ */
+
+static int change_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
+                       uint32_t *ret_status)
+{
+        if (change == ENABLE)
+                return enable_counted(client, channels, n, ret_status);
+        disables_note(client, channels, n);
+        return disable_some(client, channels, n, change, ret_status);
+}
+
 static int disable_all(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
                        uint32_t *ret_status)
 {
@@ -81,7 +164,7 @@ static int disable_all(struct gpu_client *client, const struct gpu_channel *chan
         for (size_t i = 0; i < n; i += GPU_CHANNELS_PER_CALL) {
                 size_t some = n - i < GPU_CHANNELS_PER_CALL ? n - i : GPU_CHANNELS_PER_CALL;
 
-                one = disable_some(client, channels + i, some, change, ret_status);
+                one = change_some(client, channels + i, some, change, ret_status);
                 if (one == -ENODEV)
                         return one;
                 r = one < 0 ? one : r;

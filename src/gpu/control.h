@@ -30,7 +30,8 @@ struct gpu_channel {
 int gpu_client_open(const struct gpu_backend *backend, unsigned int device, struct gpu_client **ret);
 struct gpu_client *gpu_client_close(struct gpu_client *client); /* NULL is fine */
 
-/* Disables channels (running work is preempted), or enables them again. Channels that no longer exist are skipped.
+/* Disables channels (running work is preempted), or enables them again. Channels that no longer exist are skipped. One
+ * that this client disabled several times is enabled by one call here; one that others disabled besides is not.
  * 0; -ENODEV: the device is lost; -EIO with the driver's status in *ret_status (may be NULL). */
 int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
                      uint32_t *ret_status);
@@ -40,3 +41,7 @@ int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channe
  * docs/time.md). Only for compute channels beside others with work: a group that is alone goes on, and copies may not
  * go on after they were enabled again. Results as above. */
 int gpu_channels_retire(struct gpu_client *client, const struct gpu_channel *channels, size_t n, uint32_t *ret_status);
+
+/* Others may have disabled them once more than this client knows of: when they are enabled next, the driver is asked once
+ * more. Makes no call. */
+void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *channels, size_t n);

@@ -177,6 +177,10 @@ static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *te
 
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
+        if (!is_disabled && tenant->is_doubted)
+                gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
+        if (!is_disabled)
+                tenant->is_doubted = false;
         skip = is_disabled && tenant->is_retired && tenant->order.is_gentle ? tenant->channels.n_compute : 0;
         if (!list_channels(sched, &n, tenant, skip, is_disabled))
                 return n; /* no memory: tried again in the next pass */
@@ -237,6 +241,8 @@ static size_t list_removed(struct sched *sched, size_t n)
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
+                if (tenant->is_doubted)
+                        gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
                 if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
                         n += tenant->channels.n;
                 sched->removed = tenant->next;

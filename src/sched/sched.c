@@ -138,6 +138,7 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
                         return -ENOSPC;
                 tally_channels(sched, tenant);
                 tenant->must_kick = tenant->channels.n > 0; /* it may be on the device, and no record says so */
+                tenant->is_doubted = tenant->must_kick;     /* as the daemon before left them */
                 if (tenant->must_kick)
                         stall_expect(tenant);
                 sched->tenants[sched->n_tenants++] = tenant;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tenant that has work, that is enabled, and that the device does not serve: the device does nothing at all.
- * Channels that are enabled without being served were seen on an H200 (engines.c) and, after the next daemon took
- * over, on a machine with two H100 (docs/measured.md); enabled once more they are served. Such a tenant is kicked.
+ * A tenant that has work, that is enabled, and that the device does not serve: the device does nothing at all. Such
+ * channels were seen on an H200 (engines.c) and, after the next daemon took over, on a machine with two H100
+ * (docs/measured.md): the driver counts disables, and they had been disabled once more than enabled. Such a tenant is
+ * kicked.
  *
  *      G1  Only while the device is idle, as the meter has it: a kick takes nobody's time.
  *      G2  Work may wait for something else, as for an event of another device, and rings may lie. So each kick that
  *          does not bring the tenant onto the device is followed by the next one after twice the time.
  *      G3  A kernel that was on the device when its tenant was disabled is in no ring any more. Where that may be so,
  *          since the daemon or the shim before has switched its channels, the tenant is kicked a few times in any case.
+ *      G4  Each kick enables once more often than was disabled (gpu/control.h): so what nobody knew of goes, too.
  */
 #include "sched/inside.h"
 
@@ -46,5 +48,6 @@ bool stall_kick(const struct sched *sched, struct sched_entity *tenant, nsec now
         stall->since = now;
         stall->after = 2 * stall->after < LONGEST ? 2 * stall->after : LONGEST;
         stall->n_due -= stall->n_due > 0;
+        tenant->is_doubted = true; /* G4 */
         return true;
 }

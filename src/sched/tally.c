@@ -220,6 +220,8 @@ void tally_channels(struct sched *sched, struct sched_entity *tenant)
                 return;
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
+        if (tenant->is_disabled || tenant->device->is_disabled)
+                tenant->is_doubted = true; /* what is new was disabled by the gate, and is perhaps in our next call */
 }
 
 /* ---- the past second ------------------------------------------------------------------------- */

@@ -101,6 +101,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
             tenant->is_disabled) { /* its shim took the daemon for dead */
                 tenant->is_disabled = tenant->is_retired = false;
                 tenant->must_enable = true; /* it takes up again what the control block says */
+                tenant->is_doubted = true;
                 stall_expect(tenant);
                 tenant->off_since = 0;
         }

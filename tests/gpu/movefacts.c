@@ -9,6 +9,7 @@
  *      movefacts foreign N MiB         the same of a program in another process, through its descriptors
  *      movefacts multi N MiB           and with its UVM space begun as one of several processes, as the gate does it
  *      movefacts checkpoint MiB        the driver's own calls for another process: lock, checkpoint, restore, unlock
+ *      movefacts switch                channels disabled twice, by one client and by two: how often they are to be enabled
  *
  * A line for each thing that was asked, with the driver's status; times in ms. ENGINES="11 12" names the engines of the
  * moves. Nothing ends the program early: what could not be done is said, and the next thing is tried. The calls of
@@ -386,13 +387,13 @@ static void parts_find(struct move *move, bool all)
                notes->n_channels);
 }
 
-static void channels_switch(struct move *move, bool is_disabled)
+static void channels_switch_as(struct move *move, bool is_disabled, bool is_gentle)
 {
         double began = ce_now();
         size_t n_bad = 0;
 
         for (size_t from = 0; from < notes->n_channels; from += DISABLE_MAX) {
-                unsigned char params[536] = { is_disabled };
+                unsigned char params[536] = { is_disabled, [8] = is_gentle };
                 uint32_t n = 0;
 
                 for (; n < DISABLE_MAX && from + n < notes->n_channels; n++) {
@@ -403,7 +404,12 @@ static void channels_switch(struct move *move, bool is_disabled)
                 (void)say_once("channels", kit_rm_control(&move->ce.rm, KIT_SUBDEVICE, DISABLE, params, sizeof(params)),
                                &n_bad);
         }
-        printf("  channels %s refused=%zu ms=%.2f\n", is_disabled ? "off" : "on", n_bad, ms(began));
+        printf("  channels %s refused=%zu ms=%.2f\n", is_gentle ? "retired" : is_disabled ? "off" : "on", n_bad, ms(began));
+}
+
+static void channels_switch(struct move *move, bool is_disabled)
+{
+        channels_switch_as(move, is_disabled, false);
 }
 
 /* Everybody may take a reference: said by whoever holds the program's descriptor. */
@@ -875,6 +881,69 @@ static int copy_main(uint64_t bytes)
         return bench.n == 0;
 }
 
+/* ---- who has disabled channels, and how often ----------------------------------------------------------------- */
+
+/* Whether a kernel that is launched now ends within half a second; one that does not is left in its stream. */
+static void runs_say(struct program *program, const char *when)
+{
+        double until = ce_now() + 0.5;
+        CUresult r;
+
+        (void)launch(program, program->fill, 0);
+        do
+                r = cuStreamQuery(NULL);
+        while (r == CUDA_ERROR_NOT_READY && ce_now() < until);
+        printf("  %-48s runs=%d\n", when, r == CUDA_SUCCESS);
+}
+
+static int switch_main(void)
+{
+        struct move one = { .pidfd = -1 }, two = { .pidfd = -1 };
+        struct program program;
+
+        if (!program_begin(&program, 1, MIB))
+                return 1;
+        kit_rm_open(&one.ce.rm);
+        kit_rm_open(&two.ce.rm);
+        runs_say(&program, "before");
+        channels_switch(&one, true);
+        runs_say(&program, "off");
+        channels_switch(&one, false);
+        runs_say(&program, "off, on");
+        channels_switch(&one, true);
+        channels_switch(&one, true);
+        channels_switch(&one, false);
+        runs_say(&program, "off, off, on");
+        channels_switch(&one, false);
+        runs_say(&program, "off, off, on, on");
+        channels_switch(&one, true);
+        channels_switch(&two, false);
+        runs_say(&program, "off, the other's on");
+        channels_switch(&one, false);
+        runs_say(&program, "off, the other's on, on");
+        channels_switch(&one, true);
+        channels_switch(&two, true);
+        channels_switch(&one, false);
+        runs_say(&program, "off, the other's off, on");
+        channels_switch(&two, false);
+        runs_say(&program, "off, the other's off, on, the other's on");
+        channels_switch(&one, false);
+        channels_switch(&one, true);
+        runs_say(&program, "on, off");
+        channels_switch(&one, false);
+        runs_say(&program, "on, off, on");
+        channels_switch_as(&one, true, true);
+        channels_switch(&one, false);
+        runs_say(&program, "retired, on");
+        channels_switch_as(&one, true, true);
+        channels_switch(&one, true);
+        channels_switch(&one, false);
+        runs_say(&program, "retired, off, on");
+        channels_switch(&one, false);
+        runs_say(&program, "retired, off, on, on");
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
         const char *what = argc > 1 ? argv[1] : "";
@@ -894,6 +963,8 @@ int main(int argc, char **argv)
                 return foreign_main(n, bytes, what[0] == 'm');
         if (strcmp(what, "checkpoint") == 0)
                 return checkpoint_main(n);
-        fprintf(stderr, "usage: movefacts copy [MiB] | own|all|foreign|multi N MiB | checkpoint MiB\n");
+        if (strcmp(what, "switch") == 0)
+                return switch_main();
+        fprintf(stderr, "usage: movefacts copy [MiB] | own|all|foreign|multi N MiB | checkpoint MiB | switch\n");
         return 2;
 }

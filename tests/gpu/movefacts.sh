@@ -49,6 +49,7 @@ step 60 own "${large[@]}"
 ENGINES=${ENGINES:-"11 12"} step 60 own "${large[@]}"
 step 60 own "${many[@]}"
 step 45 checkpoint "$check"
+step 30 switch
 
 echo '== in short'
 grep -E '^==|engine|together|status=|refused=[1-9]|copy (in|out)|suspend|resume|look after|cuCheck|exit' "$log"

@@ -300,7 +300,11 @@ void runlist_set_slice(struct run_group *group, nsec slice, nsec now)
 void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now)
 {
         runlist_advance(queue->group->list, now);
-        queue->is_disabled = is_disabled;
+        if (is_disabled)
+                queue->n_disabled++;
+        else if (queue->n_disabled)
+                queue->n_disabled--; /* R3 */
+        queue->is_disabled = queue->n_disabled != 0;
         queue->is_retired = false;
         runlist_advance(queue->group->list, now);
 }
@@ -309,6 +313,7 @@ void runlist_retire(struct run_queue *queue, nsec now)
 {
         runlist_advance(queue->group->list, now);
         queue->is_retired = !queue->is_disabled;
+        queue->n_disabled++;
         queue->is_disabled = true;
         runlist_advance(queue->group->list, now);
 }

@@ -12,7 +12,8 @@
  *          renewed, so a group that comes later waits for the rest of one;
  *      R2  a new timeslice counts at once, also downward; slice 0 is "off";
  *      R3  a disabled channel is preempted at once; a group with all channels disabled leaves the
- *          engine;
+ *          engine. Disables are counted: one that was disabled twice, by whomever, runs when it was enabled twice.
+ *          To enable one that is enabled counts for nothing (H100, 580.159.04, tests/gpu/movefacts.c).
  *          One that is disabled without preemption (onlySched) ends what it has begun, until its slice ends, and does
  *          not return;
  *      R4  a group that was never scheduled does not run;
@@ -46,7 +47,8 @@ struct run_queue {
         struct run_queue *next; /* in its group */
         struct run_group *group;
         struct run_work *head, *tail;
-        bool is_disabled;
+        unsigned int n_disabled; /* R3 */
+        bool is_disabled;        /* it is not 0 */
         bool is_retired; /* its head may end, while its group is on */
 };
 

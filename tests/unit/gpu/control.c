@@ -34,6 +34,53 @@ static void channels_of_whomever_go_off_and_on(void **state)
         assert_null(gpu_client_close(client));
 }
 
+/* The driver counts. */
+static void what_was_disabled_often_is_enabled_by_one_call(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_client *client = client_of(rig, &backend);
+        struct gpu_channel channel = own(rig, CHANNEL);
+        uint64_t value;
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(gpu_channels_set(client, &channel, 1, true, NULL), 0);
+        assert_int_equal(gpu_channels_retire(client, &channel, 1, NULL), 0);
+        value = bench_launch(rig, CHANNEL, 1000);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 50), -ETIMEDOUT);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, false, NULL), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 1000), 0);
+        /* and what is enabled once more is no credit */
+        assert_int_equal(gpu_channels_set(client, &channel, 1, false, NULL), 0);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, true, NULL), 0);
+        value = bench_launch(rig, CHANNEL, 1000);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 50), -ETIMEDOUT);
+        assert_null(gpu_client_close(client));
+}
+
+static void what_another_disabled_stays_so_without_a_doubt(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_client *client = client_of(rig, &backend), *other = client_of(rig, &backend);
+        struct gpu_channel channel = own(rig, CHANNEL);
+        uint64_t value;
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        assert_int_equal(gpu_channels_set(other, &channel, 1, true, NULL), 0);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, true, NULL), 0);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, false, NULL), 0);
+        value = bench_launch(rig, CHANNEL, 1000);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 50), -ETIMEDOUT);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, true, NULL), 0);
+        gpu_channels_doubt(client, &channel, 1);
+        assert_int_equal(gpu_channels_set(client, &channel, 1, false, NULL), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 1000), 0);
+        assert_null(gpu_client_close(other));
+        assert_null(gpu_client_close(client));
+}
+
 static void retired_channels_end_what_they_do(void **state)
 {
         struct rig *rig = *state;
@@ -105,6 +152,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(channels_of_whomever_go_off_and_on),
+                RIG_TEST(what_was_disabled_often_is_enabled_by_one_call),
+                RIG_TEST(what_another_disabled_stays_so_without_a_doubt),
                 RIG_TEST(retired_channels_end_what_they_do),
                 RIG_TEST(channels_that_are_gone_do_not_keep_the_others),
                 RIG_TEST(a_lost_device_says_so),

@@ -259,6 +259,27 @@ static void a_channel_switched_off_is_preempted_at_once(void **state)
         assert_int_equal(bench->n_done[0], 1);
 }
 
+/* As on an H100: movefacts switch. */
+static void disables_are_counted_and_enables_too_many_are_not(void **state)
+{
+        struct bench *bench = *state;
+
+        (void)submit(bench, 0, 1 * MSEC, 0);
+        runlist_set_disabled(&bench->queues[0], true, 0);
+        runlist_retire(&bench->queues[0], 0);
+        runlist_set_disabled(&bench->queues[0], false, 0);
+        runlist_advance(&bench->list, 50 * MSEC);
+        assert_int_equal(bench->n_done[0], 0);
+        runlist_set_disabled(&bench->queues[0], false, 50 * MSEC);
+        runlist_set_disabled(&bench->queues[0], false, 50 * MSEC);
+        runlist_advance(&bench->list, 100 * MSEC);
+        assert_int_equal(bench->n_done[0], 1);
+        runlist_set_disabled(&bench->queues[0], true, 100 * MSEC);
+        (void)submit(bench, 0, 1 * MSEC, 100 * MSEC);
+        runlist_advance(&bench->list, 150 * MSEC);
+        assert_int_equal(bench->n_done[0], 1);
+}
+
 static void a_channel_that_is_retired_ends_what_it_does_and_does_not_return(void **state)
 {
         struct bench *bench = *state;
@@ -468,6 +489,7 @@ int main(void)
                 TEST(a_new_slice_counts_at_once_also_downward),
                 TEST(slice_0_is_off_and_another_brings_it_back),
                 TEST(a_channel_switched_off_is_preempted_at_once),
+                TEST(disables_are_counted_and_enables_too_many_are_not),
                 TEST(a_channel_that_is_retired_ends_what_it_does_and_does_not_return),
                 TEST(a_retired_channel_that_is_switched_off_stops_at_once),
                 TEST(a_group_stays_while_one_channel_of_it_is_on),
