@@ -42,6 +42,6 @@ int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channe
  * go on after they were enabled again. Results as above. */
 int gpu_channels_retire(struct gpu_client *client, const struct gpu_channel *channels, size_t n, uint32_t *ret_status);
 
-/* Others may have disabled them once more than this client knows of: when they are enabled next, the driver is asked once
- * more. Makes no call. */
+/* Others may have disabled them once more than this client knows of: when they are enabled next, the driver is asked
+ * once more. Makes no call. */
 void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *channels, size_t n);

@@ -13,10 +13,10 @@
  *
  * Measured, one H200, 580.159.04 (tests/gpu/engines.sh, docs/time.md): channels of one engine that are enabled while
  * others of its run list work, and those are disabled afterwards, stay without service although they are enabled, for
- * a second and for up to thirty; probably because they had been disabled twice, off the device and off the engine, which
- * the driver counts (gpu/control.c) and nobody knew then. So here, unlike in orders.c, the order is off, then on; what a tenant has in use on
- * engines is enabled here too when the tenant comes onto the device; and who has work, and is not served, is enabled
- * again (a nudge).
+ * a second and for up to thirty; probably because they had been disabled twice, off the device and off the engine,
+ * which the driver counts (gpu/control.c) and nobody knew then. So here, unlike in orders.c, the order is off, then on;
+ * what a tenant has in use on engines is enabled here too when the tenant comes onto the device; and who has work, and
+ * is not served, is enabled again (a nudge).
  *
  * A channel that comes while its engine is off for its tenant is switched off in the next pass.
  */

@@ -107,7 +107,7 @@ struct sched_entity {
         bool is_disabled;         /* by the latest call that succeeded */
         bool is_retired;          /* disabled so that what ran might end */
         bool must_enable;         /* its shim has switched its channels: what the latest call did no longer counts */
-        bool is_doubted;          /* others may have disabled its channels, too: gpu_channels_doubt when it is enabled */
+        bool is_doubted;          /* others may have disabled its channels, too: gpu_channels_doubt */
         bool must_kick;
         struct stall {
                 nsec since, after;  /* the device does nothing, and it may have work; when it is kicked for that */

@@ -9,7 +9,7 @@
  *      movefacts foreign N MiB         the same of a program in another process, through its descriptors
  *      movefacts multi N MiB           and with its UVM space begun as one of several processes, as the gate does it
  *      movefacts checkpoint MiB        the driver's own calls for another process: lock, checkpoint, restore, unlock
- *      movefacts switch                channels disabled twice, by one client and by two: how often they are to be enabled
+ *      movefacts switch                how often channels that were disabled twice are to be enabled
  *
  * A line for each thing that was asked, with the driver's status; times in ms. ENGINES="11 12" names the engines of the
  * moves. Nothing ends the program early: what could not be done is said, and the next thing is tried. The calls of
@@ -18,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include "ce.h"
+#include "moved.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,7 +55,6 @@ enum {
         CHANNELS = 512,
         ENGINES_MAX = 4,
         CHANNEL_LOW = 0x6f,
-        SAMPLE = 4096,
 };
 
 /* ---- what libcuda says --------------------------------------------------------------------------------- */
@@ -189,118 +189,6 @@ static double ms(double began)
         return (ce_now() - began) * 1e3;
 }
 
-/* ---- the program whose memory is moved ------------------------------------------------------------------- */
-
-static const char ptx[] =
-        ".version 7.0\n.target sm_70\n.address_size 64\n"
-        ".visible .entry sublet_fill(.param .u64 p, .param .u64 n, .param .u32 seed)\n"
-        "{\n"
-        "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
-        "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"
-        "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
-        "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
-        "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
-        "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; st.global.u32 [%d5], %r6;\n"
-        "  add.u64 %d3, %d3, %d4; bra again;\n"
-        "done: ret;\n"
-        "}\n"
-        ".visible .entry sublet_differ(.param .u64 p, .param .u64 n, .param .u32 seed, .param .u64 bad)\n"
-        "{\n"
-        "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
-        "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
-        "  ld.param.u64 %d6, [bad];\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"
-        "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
-        "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
-        "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
-        "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; ld.global.u32 %r7, [%d5];\n"
-        "  setp.ne.u32 %q, %r7, %r6; @%q red.global.add.u32 [%d6], 1;\n"
-        "  add.u64 %d3, %d3, %d4; bra again;\n"
-        "done: ret;\n"
-        "}\n";
-
-struct program {
-        CUcontext context;
-        CUfunction fill, differ;
-        CUdeviceptr bad, *pieces;
-        size_t n;
-        uint64_t bytes;
-};
-
-static bool fine(const char *what, CUresult r)
-{
-        const char *name = NULL;
-
-        if (r == CUDA_SUCCESS)
-                return true;
-        (void)cuGetErrorName(r, &name);
-        printf("  cuda %s: %s\n", what, name ? name : "?");
-        return false;
-}
-
-static bool launch_at(struct program *program, CUfunction function, CUdeviceptr at, uint64_t words, unsigned int seed)
-{
-        void *arguments[] = { &at, &words, &seed, &program->bad };
-
-        return cuLaunchKernel(function, 1024, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL) == CUDA_SUCCESS;
-}
-
-static bool launch(struct program *program, CUfunction function, size_t i)
-{
-        return launch_at(program, function, program->pieces[i], program->bytes / 4, (unsigned int)i * 2654435761u);
-}
-
-static bool program_begin(struct program *program, size_t n, uint64_t bytes)
-{
-        CUmodule module;
-        CUdevice device;
-        bool ok = true;
-
-        *program = (struct program){ .n = n, .bytes = bytes, .pieces = calloc(n, sizeof(CUdeviceptr)) };
-        if (!program->pieces || !fine("init", cuInit(0)) || !fine("device", cuDeviceGet(&device, 0)) ||
-            !fine("context", cuDevicePrimaryCtxRetain(&program->context, device)) ||
-            !fine("current", cuCtxSetCurrent(program->context)) || !fine("module", cuModuleLoadData(&module, ptx)) ||
-            !fine("fill", cuModuleGetFunction(&program->fill, module, "sublet_fill")) ||
-            !fine("differ", cuModuleGetFunction(&program->differ, module, "sublet_differ")) ||
-            !fine("alloc", cuMemAlloc(&program->bad, 4096)) || !fine("zero", cuMemsetD32(program->bad, 0, 1024)))
-                return false;
-        (void)launch_at(program, program->fill, program->bad, 1024, 0); /* what a first launch makes is the context's */
-        (void)cuCtxSynchronize();
-        notes->is_piece = true;
-        for (size_t i = 0; i < n && ok; i++)
-                ok = fine("piece", cuMemAlloc(&program->pieces[i], bytes));
-        notes->is_piece = false;
-        for (size_t i = 0; i < n && ok; i++)
-                ok = launch(program, program->fill, i);
-        return ok && fine("filled", cuCtxSynchronize());
-}
-
-/* Looks at all of it with a kernel, and at three places of each piece through a copy. */
-static void program_look(struct program *program)
-{
-        static uint32_t sample[SAMPLE / 4];
-        uint64_t places[] = { 0, program->bytes / 2, program->bytes - SAMPLE };
-        uint32_t bad = UINT32_MAX;
-
-        (void)fine("zero", cuMemsetD32(program->bad, 0, 1024));
-        for (size_t i = 0; i < program->n; i++)
-                (void)launch(program, program->differ, i);
-        if (fine("looked", cuCtxSynchronize()) && fine("count", cuMemcpyDtoH(&bad, program->bad, 4)))
-                notes->bad = bad;
-        else
-                notes->bad = UINT32_MAX;
-        notes->samples_bad = 0;
-        for (size_t i = 0; i < program->n; i++)
-                for (size_t k = 0; k < 3; k++) {
-                        bool ok = cuMemcpyDtoH(sample, program->pieces[i] + places[k], SAMPLE) == CUDA_SUCCESS;
-
-                        for (uint32_t j = 0; j < SAMPLE / 4 && ok; j++)
-                                ok = sample[j] == (uint32_t)(places[k] / 4) + j + (uint32_t)i * 2654435761u;
-                        notes->samples_bad += !ok;
-                }
-}
-
 /* ---- the move ------------------------------------------------------------------------------------------------ */
 
 /* One object with its one mapping. */
@@ -404,7 +292,11 @@ static void channels_switch_as(struct move *move, bool is_disabled, bool is_gent
                 (void)say_once("channels", kit_rm_control(&move->ce.rm, KIT_SUBDEVICE, DISABLE, params, sizeof(params)),
                                &n_bad);
         }
-        printf("  channels %s refused=%zu ms=%.2f\n", is_gentle ? "retired" : is_disabled ? "off" : "on", n_bad, ms(began));
+        printf("  channels %s refused=%zu ms=%.2f\n",
+               is_gentle   ? "retired" :
+               is_disabled ? "off" :
+                             "on",
+               n_bad, ms(began));
 }
 
 static void channels_switch(struct move *move, bool is_disabled)
@@ -645,12 +537,12 @@ static int own_main(size_t n, uint64_t bytes, bool all)
         struct move move = { .pidfd = -1 };
         struct program program;
 
-        if (!program_begin(&program, n, bytes))
+        if (!program_begin(&program, n, bytes, &notes->is_piece))
                 return 1;
-        program_look(&program);
+        program_look(&program, &notes->bad, &notes->samples_bad);
         look_say("before");
         move_all(&move, all);
-        program_look(&program);
+        program_look(&program, &notes->bad, &notes->samples_bad);
         look_say("after");
         (void)fine("filled again", launch(&program, program.fill, 0) ? cuCtxSynchronize() : CUDA_ERROR_UNKNOWN);
         for (size_t i = 0; i < n; i++)
@@ -664,10 +556,10 @@ static int own_main(size_t n, uint64_t bytes, bool all)
 static _Noreturn void other_main(size_t n, uint64_t bytes, int from, int to)
 {
         struct program program;
-        char byte = program_begin(&program, n, bytes) ? 'r' : 'x';
+        char byte = program_begin(&program, n, bytes, &notes->is_piece) ? 'r' : 'x';
 
         while (write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1 && byte != 'q')
-                program_look(&program);
+                program_look(&program, &notes->bad, &notes->samples_bad);
         _exit(0);
 }
 
@@ -901,7 +793,7 @@ static int switch_main(void)
         struct move one = { .pidfd = -1 }, two = { .pidfd = -1 };
         struct program program;
 
-        if (!program_begin(&program, 1, MIB))
+        if (!program_begin(&program, 1, MIB, &notes->is_piece))
                 return 1;
         kit_rm_open(&one.ce.rm);
         kit_rm_open(&two.ce.rm);

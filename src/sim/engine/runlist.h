@@ -49,7 +49,7 @@ struct run_queue {
         struct run_work *head, *tail;
         unsigned int n_disabled; /* R3 */
         bool is_disabled;        /* it is not 0 */
-        bool is_retired; /* its head may end, while its group is on */
+        bool is_retired;         /* its head may end, while its group is on */
 };
 
 struct run_group {

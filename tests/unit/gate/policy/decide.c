@@ -280,8 +280,8 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
                 0x20801104, 0x2080111a, 0x2080111c, 0xa06c0201, 0xa06c0202, 0xb06f010b, 0xb06f010c, 0x506f0105,
         };
         static const uint32_t resets_and_observers[] = {
-                0x208001a9, 0x208001aa, 0x208001ac, 0x208001ad, 0x20800b02, 0x00000b03, 0x20801231, 0x20801238,
-                0x20801215, 0x20802096, 0x2080121c, 0x20800407, 0x00000602, 0x0000013d,
+                0x208001a9, 0x208001aa, 0x208001ac, 0x208001ad, 0x20800b02, 0x00000b03, 0x20801231,
+                0x20801238, 0x20801215, 0x20802096, 0x2080121c, 0x20800407, 0x00000602, 0x0000013d,
         };
         struct rm_layout l = h200();
 
