@@ -14,15 +14,30 @@ bool has_managed(struct gate *gate);
 /* A process ended a moment ago, and what it held may still be in the ledger. */
 bool has_late(struct gate *gate);
 
-/* A thread that has made or failed to make its mapping: what it was let through for must be all that it made. */
+/* mappings.c: a thread that has made or failed to make its mapping; what it was let through for must be all that it
+ * made. */
 void mapping_check(struct gate *gate, const struct mapping_call *call);
 void mappings_check(struct gate *gate); /* those on their way */
+void mappings_check_due(struct gate *gate, nsec now); /* if it is time (audit_at) */
+
+/* Whether it lies over so many ranges that looking at it would take too long: not to be let through. */
+bool mapping_is_wide(struct gate *gate, const struct mapping_call *call);
+
+/* Whether UVM has something there that is in no ledger, before it is mapped: a range that libcuda made without a call
+ * that is seen (policy/caught.c C2), of which nobody could tell afterwards that it is not what was mapped. */
+bool mapping_is_over_ranges(struct gate *gate, const struct mapping_call *call);
 
 bool has_files(struct gate *gate); /* VA spaces or exports */
 
 /* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked
- * about yet. */
+ * about yet, or there was no time for all (W5 of sweep.c). */
 bool sweep_all_managed(struct gate *gate);
+
+/* One of them, which was read at `before`; asker: the thread that waits for the answer. True: to be asked again. */
+bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t base, uint64_t length, nsec before);
+
+/* For so long at most the driver is asked about ranges at once. */
+#define SWEEP_MOST (50 * NSEC_PER_MSEC)
 
 /* The mapping is about to be let through: what was charged at its addresses and is gone comes back first, since the
  * driver tells addresses only, and not which of two charges is for what it has there. */

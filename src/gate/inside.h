@@ -110,7 +110,8 @@ struct gate {
 
         pthread_t watcher;
         _Atomic unsigned int n_threads;
-        _Atomic unsigned int n_waiting; /* threads that wait in suspended.c */
+        _Atomic unsigned int n_waiting; /* threads that wait in suspended.c, */
+        _Atomic unsigned int n_patient; /* and for what has ended, in memory.c */
         atomic_bool is_ticking;         /* the watcher checks the readers every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
@@ -122,6 +123,12 @@ struct gate {
         _Atomic unsigned int n_sweeps; /* being made, or waited for */
         struct lock sweep_lock;
         _Atomic uint64_t n_settled, n_swept; /* of all, and of managed ranges, that have begun: sweep_lock */
+        struct gate_swept {                  /* how far a sweep of managed ranges came: sweep_lock */
+                uint32_t owner;
+                size_t from;
+                atomic_bool is_cut; /* not to the end; any thread may look */
+        } swept;
+        _Atomic nsec orphans_at; /* when a client was last seen whose process is gone */
         struct budget budget;                /* the watcher's */
         atomic_bool is_spent;                /* the budget: threads rest before they take the next call */
         nsec busy_told_at;                   /* the watcher's */

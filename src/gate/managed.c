@@ -116,7 +116,7 @@ static int go_on_and_check(const struct request *request, struct mapping_call *c
 
         if (r < 0)
                 return r;
-        gate->audit_at = clock_now() + 2 * NSEC_PER_MSEC;
+        gate->audit_at = clock_now() + AUDIT_AFTER;
         (void)eventfd_write(gate->wake, 1);
         return GATE_GO_ON;
 }
@@ -183,6 +183,24 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         return map_charged(request, mapping, space);
 }
 
+/* A file that is not UVM's. Where UVM has ranges already, the kernel makes no managed one: but what is there could not
+ * be told from one. So it is refused, which programs survive: as if there were no addresses. */
+static int64_t map_other(struct request *request, const struct mapping *mapping)
+{
+        struct mapping_call call = call_of(request, mapping, 0, false);
+        const char *why = mapping_is_wide(request->gate, &call)        ? "too many ranges" :
+                          mapping_is_over_ranges(request->gate, &call) ? "memory of the device" :
+                                                                         NULL;
+        char size[BYTES_TEXT];
+
+        if (!why)
+                return go_on_and_check(request, &call);
+        gate_tell(request->gate, EVENT_DENIED, request->process->id,
+                  "a shared mapping of %s of a file from 0x%llx on: these addresses have %s",
+                  bytes_format(mapping->length, size), (unsigned long long)mapping->offset, why);
+        return -ENOMEM;
+}
+
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process)
 {
         struct gate *gate = worker->gate;
@@ -199,6 +217,8 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
 
         if (fd < 0)
                 return fd == -EBADF ? -EBADF : -EPERM;
+        if (!mapping.length)
+                return args[1] ? -ENOMEM : -EINVAL; /* the kernel's own answers */
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
         if (request.node == RM_NODE_UVM)
@@ -206,10 +226,7 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
         /* Also while there is no space: one may begin, and come under the number, before the kernel looks. */
-        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW) {
-                struct mapping_call call = call_of(&request, &mapping, 0, false);
-
-                return go_on_and_check(&request, &call);
-        }
+        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW)
+                return map_other(&request, &mapping);
         return GATE_GO_ON;
 }

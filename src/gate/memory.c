@@ -16,30 +16,37 @@
 
 enum {
         MOMENT_MS = 5,
+        FEW = 8,
         SWEEPS_MAX = 10, /* of managed ranges that were charged so lately that they may still be mapped */
 };
 
-/* A moment, for what has_late has seen. False: it has waited long enough, or for nobody. */
+/* A moment, for what has_late has seen; longer where many wait, so that all of them look about as often as a few would.
+ * False: it has waited long enough, or for nobody. */
 static bool wait_a_moment(struct request *request, nsec until)
 {
         const struct gate_host *host = request->gate->host;
+        int n;
 
         if (clock_now() >= until || !host->is_awaited(request))
                 return false;
         host->reader_release(request->worker);
-        (void)poll(NULL, 0, MOMENT_MS);
+        n = (int)atomic_fetch_add(&request->gate->n_patient, 1);
+        (void)poll(NULL, 0, MOMENT_MS * (1 + n / FEW));
+        atomic_fetch_sub(&request->gate->n_patient, 1);
         return true;
 }
 
 /* Managed ranges that were unmapped come back first. */
-static int try_swept(struct gate *gate, struct quota *quota, bytes size, struct charge *ret)
+static int try_swept(struct request *request, struct quota *quota, bytes size, struct charge *ret)
 {
+        struct gate *gate = request->gate;
+        nsec until = clock_now() + LATE_WAIT;
+
         for (int i = 0; i < SWEEPS_MAX; i++) {
                 if (quota_try(quota, size, ret) == QUOTA_OK)
                         return QUOTA_OK;
-                if (!has_managed(gate) || !sweep_all_managed(gate))
+                if (!has_managed(gate) || !sweep_all_managed(gate) || !wait_a_moment(request, until))
                         break;
-                (void)poll(NULL, 0, MOMENT_MS);
         }
         return QUOTA_E_FULL;
 }
@@ -70,7 +77,7 @@ static int take_patiently(struct request *request, struct quota *quota, bytes si
         if (!may_wait)
                 return quota_take(quota, size, ret);
         (void)settle_lately(gate);
-        if (quota != &gate->lease->host && try_swept(gate, quota, size, ret) == QUOTA_OK)
+        if (quota != &gate->lease->host && try_swept(request, quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         if (try_while_late(request, quota, size, may_wait, ret) == QUOTA_OK)
                 return QUOTA_OK;

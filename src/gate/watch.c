@@ -32,16 +32,6 @@ static int timeout_ms(struct gate *gate, bool is_settling)
         return is_settling ? SOON_MS : PERIOD_MS;
 }
 
-static void audit_if_due(struct gate *gate)
-{
-        nsec due = gate->audit_at;
-
-        if (!due || clock_now() < due)
-                return;
-        gate->audit_at = 0;
-        mappings_check(gate);
-}
-
 /* *is_settling: something is left of what ended. */
 static void reap_ended(struct gate *gate, bool *is_settling)
 {
@@ -86,7 +76,7 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
         audit_figures(gate, now);
         if (loans_have_orphans(&gate->loans))
                 settle_loans(gate);
-        if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
+        if (now - *done < settle_ms(gate, *is_settling || gate->swept.is_cut, now) * NSEC_PER_MSEC)
                 return;
         if (*is_settling)
                 *is_settling = gate_settle(gate) || has_files(gate);
@@ -118,14 +108,14 @@ void *gate_watch(void *context)
                 struct pollfd fds[2 + GATE_LISTENERS_MAX] = { { gate->processes.epoll, POLLIN, 0 },
                                                               { gate->wake, POLLIN, 0 } };
                 size_t n_listeners = notify_listeners_poll(gate, fds + 2);
-                int n = poll(fds, 2 + n_listeners, timeout_ms(gate, is_settling || is_clearing));
+                int n = poll(fds, 2 + n_listeners, timeout_ms(gate, is_settling || is_clearing || gate->swept.is_cut));
 
                 if (n < 0 && errno != EINTR)
                         break;
                 if (fds[1].revents)
                         (void)eventfd_read(gate->wake, &ignored);
                 reap_ended(gate, &is_settling);
-                audit_if_due(gate);
+                mappings_check_due(gate, clock_now());
                 if (notify_listeners_check(gate, fds + 2, n > 0 ? n_listeners : 0))
                         is_settling = true;
                 is_clearing = notify_listeners_clear(gate);

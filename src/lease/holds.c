@@ -101,7 +101,7 @@ struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t hi
         struct hold *hold = &TAKE(entry->first)->hold;
 
         *hold = (struct hold){ .length = length, .memory = memory_hold(memory) };
-        tree_put(tree, &hold->node, (struct tree_key){ high, low });
+        tree_put(tree, &hold->node, (struct tree_key){ high, low }, length);
         return hold;
 }
 
@@ -286,15 +286,8 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
         struct hold *new = &entry->first->hold;
 
         hold_put(&ledger->managed, entry, space, base, length, memory_new(ledger, entry, owner, charge))->put_at = now;
-        tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
-        if (length > ledger->managed_longest || ledger->managed.n_nodes == 1)
-                ledger->managed_longest = length;
+        tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base }, length);
         (void)ledger_entry_free(ledger, entry);
-}
-
-uint64_t ledger_managed_longest(const struct ledger *ledger)
-{
-        return ledger->managed_longest;
 }
 
 struct ledger_kinds ledger_kinds(const struct ledger *ledger, const struct quota *quota, unsigned int device)
@@ -321,15 +314,13 @@ bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner)
         return owned;
 }
 
-/* i is where to look from: past the last base. No range starts at the last address. */
-bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
-                         uint64_t *ret_base, uint64_t *ret_length)
+/* The range, and where to look from next: past its base. No range starts at the last address. */
+static bool managed_say(const struct hold *hold, uint64_t *i, uint64_t *ret_space, uint64_t *ret_base,
+                        uint64_t *ret_length)
 {
-        const struct hold *hold = *i < SIZE_MAX ? managed_from(ledger, owner, *i) : NULL;
-
         if (!hold || hold->node.key.low == UINT64_MAX)
                 return false;
-        *i = (size_t)hold->node.key.low + 1;
+        *i = hold->node.key.low + 1;
         *ret_space = hold->node.key.high;
         *ret_base = hold->node.key.low;
         *ret_length = 0;
@@ -337,6 +328,25 @@ bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
                 if (hold->length > *ret_length)
                         *ret_length = hold->length;
         return true;
+}
+
+bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
+                         uint64_t *ret_base, uint64_t *ret_length)
+{
+        return managed_say(*i < SIZE_MAX ? managed_from(ledger, owner, *i) : NULL, i, ret_space, ret_base, ret_length);
+}
+
+bool ledger_managed_over(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t base, uint64_t length,
+                         uint64_t *ret_base, uint64_t *ret_length)
+{
+        uint64_t last = length - 1 < UINT64_MAX - base ? base + length - 1 : UINT64_MAX, space;
+        const struct tree_node *owned =
+                length ? tree_over(&ledger->managed_owned, (struct tree_key){ owner, *i }, base, last) : NULL;
+        const struct hold *hold = owned ? OWNER_OF(owned, struct hold, owned) : NULL;
+
+        if (hold) /* of several at its base the first: managed_say looks at those behind it */
+                hold = managed_from(ledger, owner, hold->owned.key.low);
+        return managed_say(hold, i, &space, ret_base, ret_length);
 }
 
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base)
@@ -374,16 +384,14 @@ bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
 }
 
 /* The first address from `from` on that no range of the tree has. Ranges of one kind do not overlap in a space, but for
- * managed ones that were put again: the walk from the start sees all. */
-static uint64_t first_free(const struct tree *tree, uint64_t space, uint64_t from)
+ * managed ones that were put again. *left: how many may be looked at; at 0 it is none that is free. */
+static uint64_t first_free(const struct tree *tree, uint64_t space, uint64_t from, unsigned int *left)
 {
-        for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {
-                uint64_t base = hold->node.key.low;
+        const struct tree_node *over;
 
-                if (hold->node.key.high != space || base > from)
-                        break;
-                if (from - base < hold->length)
-                        from = hold->length < UINT64_MAX - base ? base + hold->length : UINT64_MAX;
+        while (*left && from < UINT64_MAX && (over = tree_over(tree, (struct tree_key){ space, 0 }, from, from))) {
+                from = over->last < UINT64_MAX ? over->last + 1 : UINT64_MAX;
+                --*left;
         }
         return from;
 }
@@ -397,18 +405,23 @@ static uint64_t first_base(const struct tree *tree, uint64_t space, uint64_t fro
 
 bool ledger_gap_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length)
 {
+        unsigned int left = LEDGER_GAP_WALK;
         uint64_t from, next;
 
         do {
                 from = *base;
-                *base = first_free(&ledger->managed, space, first_free(&ledger->ranges, space, from));
-        } while (*base != from);
-        if (from >= end)
+                *base = first_free(&ledger->ranges, space, from, &left);
+                *base = first_free(&ledger->managed, space, *base, &left);
+        } while (left && *base != from && *base < end);
+        if (*base >= end)
                 return false;
-        next = first_base(&ledger->ranges, space, from);
-        if (next > first_base(&ledger->managed, space, from))
-                next = first_base(&ledger->managed, space, from);
-        *ret_length = (next < end ? next : end) - from;
+        *ret_length = 0;
+        if (!left)
+                return true;
+        next = first_base(&ledger->ranges, space, *base);
+        if (next > first_base(&ledger->managed, space, *base))
+                next = first_base(&ledger->managed, space, *base);
+        *ret_length = (next < end ? next : end) - *base;
         return true;
 }
 

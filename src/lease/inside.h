@@ -90,7 +90,6 @@ struct ledger {
         struct tree exports;       /* by (descriptor, index) */
         struct tree managed;       /* by (space, base) */
         struct tree managed_owned; /* the same by (owner, base) */
-        uint64_t managed_longest;  /* since there was none */
         struct tree retained;      /* by (space, key) */
         struct tables tables[LEASE_DEVICES_MAX];
         uint32_t n_of[LEDGER_KINDS];  /* objects, by the rows of bounds.def */

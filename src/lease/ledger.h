@@ -137,7 +137,10 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner);
 bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
                          uint64_t *ret_base, uint64_t *ret_length);
-uint64_t ledger_managed_longest(const struct ledger *ledger); /* no range is longer */
+
+/* As ledger_managed_next, but only ranges that have an address of [base, base + length), and of no other is it asked. */
+bool ledger_managed_over(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t base, uint64_t length,
+                         uint64_t *ret_base, uint64_t *ret_length);
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
 /* As ledger_managed_gone, but only what was put before `before` and is not longer than `length`, which was asked about.
@@ -145,7 +148,9 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, uint64_t length, int64_t before,
                                 size_t *ret_gone);
 
-/* The next addresses of a space in [*base, end) for which the ledger has no range, managed or not. False: none. */
+/* The next addresses of a space in [*base, end) for which the ledger has no range, managed or not. False: none. Length
+ * 0: there are more than LEDGER_GAP_WALK ranges before it, and the next call goes on from *base. */
+enum { LEDGER_GAP_WALK = 1024 };
 bool ledger_gap_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length);
 bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space);
 

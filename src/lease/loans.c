@@ -70,7 +70,7 @@ int ledger_lend(struct ledger *ledger, struct ledger_entry *entry, uint64_t loan
         }
         hold = &TAKE(entry->first)->hold;
         *hold = (struct hold){ .memory = memory_hold(memory) };
-        tree_put(&ledger->exports, &hold->node, (struct tree_key){ LOANS | loan, 0 });
+        tree_put(&ledger->exports, &hold->node, (struct tree_key){ LOANS | loan, 0 }, 0);
         *ret = (struct ledger_lent){ .stamp = stamp_of(ledger, source),
                                      .class_number = class_number,
                                      .pages = memory->pages,

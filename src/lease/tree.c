@@ -24,6 +24,20 @@ static struct tree_node **link_of(struct tree *tree, const struct tree_node *nod
         return node->parent->left == node ? &node->parent->left : &node->parent->right;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+static void measure(struct tree_node *node)
+{
+        node->reach = node->last;
+        if (node->left)
+                node->reach = later(node->reach, node->left->reach);
+        if (node->right)
+                node->reach = later(node->reach, node->right->reach);
+}
+
 static void adopt(struct tree_node *parent, struct tree_node **link, struct tree_node *child)
 {
         *link = child;
@@ -46,17 +60,21 @@ static void rise(struct tree *tree, struct tree_node *node)
         node->parent = parent->parent;
         parent->parent = node;
         *link = node;
+        measure(parent);
+        measure(node);
 }
 
-void tree_put(struct tree *tree, struct tree_node *node, struct tree_key key)
+void tree_put(struct tree *tree, struct tree_node *node, struct tree_key key, uint64_t length)
 {
         struct tree_node **link = &tree->root, *parent = NULL;
+        uint64_t more = length ? length - 1 : 0, last = more < UINT64_MAX - key.low ? key.low + more : UINT64_MAX;
 
         while (*link) {
                 parent = *link;
+                parent->reach = later(parent->reach, last);
                 link = is_below(parent->key, key) ? &parent->right : &parent->left;
         }
-        *node = (struct tree_node){ key, parent, NULL, NULL, random_next(&tree->random) };
+        *node = (struct tree_node){ key, parent, NULL, NULL, random_next(&tree->random), last, last };
         *link = node;
         tree->n_nodes++;
         while (node->parent && node->parent->priority < node->priority)
@@ -69,6 +87,8 @@ void tree_take(struct tree *tree, struct tree_node *node)
                 rise(tree, node->left->priority > node->right->priority ? node->left : node->right);
         adopt(node->parent, link_of(tree, node), node->left ? node->left : node->right);
         tree->n_nodes--;
+        for (struct tree_node *at = node->parent; at; at = at->parent)
+                measure(at);
 }
 
 struct tree_node *tree_from(const struct tree *tree, struct tree_key key)
@@ -98,4 +118,40 @@ struct tree_node *tree_next(const struct tree_node *node)
         while (next->left)
                 next = next->left;
         return next;
+}
+
+/* The first of the subtree that reaches so far; it has one. */
+static struct tree_node *first_to_reach(struct tree_node *node, uint64_t first)
+{
+        for (;;) {
+                if (node->left && node->left->reach >= first)
+                        node = node->left;
+                else if (node->last >= first)
+                        return node;
+                else
+                        node = node->right;
+        }
+}
+
+/* The next in order that reaches so far, past subtrees that do not. */
+static struct tree_node *next_to_reach(struct tree_node *node, uint64_t first)
+{
+        for (;;) {
+                if (node->right && node->right->reach >= first)
+                        return first_to_reach(node->right, first);
+                while (node->parent && node->parent->right == node)
+                        node = node->parent;
+                node = node->parent;
+                if (!node || node->last >= first)
+                        return node;
+        }
+}
+
+struct tree_node *tree_over(const struct tree *tree, struct tree_key from, uint64_t first, uint64_t last)
+{
+        struct tree_node *node = tree_from(tree, from);
+
+        if (node && node->last < first)
+                node = next_to_reach(node, first);
+        return node && node->key.high == from.high && node->key.low <= last ? node : NULL;
 }

@@ -119,9 +119,10 @@ void spaces_clean(struct gate *gate)
         }
 }
 
-/* What was charged as another's, X1. */
+/* What was charged as another's, X1; or there was no time to ask about all, and the space stays. */
 static bool has_others_range(struct gate *gate, const struct file *file)
 {
+        nsec until = clock_now() + SWEEP_MOST;
         uint64_t space, base, length;
         uint32_t owner = 0;
         bool has_owner;
@@ -141,7 +142,8 @@ static bool has_others_range(struct gate *gate, const struct file *file)
                                 if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
                                         break;
                         }
-                        if (uvm_space_has(&gate->options.driver, &gate->options.layout, file->fd, base, length))
+                        if (uvm_space_has(&gate->options.driver, &gate->options.layout, file->fd, base, length) ||
+                            clock_now() >= until)
                                 return true;
                 }
         }
@@ -168,14 +170,17 @@ static bool has_range(struct gate *gate, uint64_t number, uint64_t *base, uint64
 
 /* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in
  * it; and is no longer in the ledger, also where the space stays: what is mapped over a pool that is gone is managed
- * memory. False: the driver does not free one. */
+ * memory. False: the driver does not free one, or there was no time for all. */
 static bool free_ranges(struct gate *gate, const struct file *file)
 {
         const struct gate_driver *driver = &gate->options.driver;
+        nsec until = clock_now() + SWEEP_MOST;
         uint64_t base = 0, length;
         bool is_free = true, is_left = true;
 
         while (is_free && is_left) {
+                if (clock_now() >= until)
+                        return false;
                 struct client_lock_pair locks = client_locks_take(gate, file->number, file->number);
 
                 is_left = has_range(gate, file->number, &base, &length);

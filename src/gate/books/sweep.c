@@ -13,6 +13,8 @@
  *          the charge.
  *      W4  One sweep at a time: a tenant that runs into its quota with many threads has one made for all of them, and
  *          after a long one there is a rest.
+ *      W5  A sweep of managed ranges asks for a moment at most, however many there are, and the next goes on from
+ *          there: neither a call nor the watcher, which has mappings to look after, is held up by what a tenant made.
  */
 #include "gate/books.h"
 
@@ -20,7 +22,6 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "gate/perform.h"
-#include "gate/state/uvm_space.h"
 #include "rm/numbers.h"
 
 #include <dirent.h>
@@ -36,14 +37,12 @@
 
 enum {
         CLIENTS_AT_ONCE = 64, /* copied under the lock; the next ones follow */
-        LOOKS_MAX = 10,       /* at a range that may not be asked about yet, so far apart */
-        LOOK_MS = 5,
-        QUESTIONS_MAX = 4096,
 };
 
 /* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 #define RESTS 4 /* times as long as a long sweep took */
+#define ORPHANS_FOR (4 * NSEC_PER_MSEC)
 
 /* The driver frees what a file held right after the kernel has let the file go. */
 #define CLOSING (10 * NSEC_PER_MSEC)
@@ -60,13 +59,13 @@ static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_
         return n;
 }
 
-/* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. */
-static size_t settle_clients(struct gate *gate, uint32_t owner)
+/* One pass; *ret_gone: how many the driver no longer knows. Returns how many it does. */
+static size_t clients_pass(struct gate *gate, uint32_t owner, size_t *ret_gone)
 {
         uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n, left = 0;
-        bool is_gone = false;
 
+        *ret_gone = 0;
         while ((n = some_clients(gate, owner, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++) {
                         if (probe_client(&gate->probe, clients[k])) {
@@ -75,11 +74,22 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
                         }
                         LOCKED(&gate->ledger_lock);
                         ledger_client_gone(gate->ledger, clients[k]);
-                        i = 0; /* the table has changed; asking again is harmless */
-                        left = 0;
-                        is_gone = true;
-                        break;
+                        ++*ret_gone;
                 }
+        return left;
+}
+
+/* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. The table changes as they
+ * go, and a pass may miss some: so there is another, until none goes. Not one for each: a tenant may have thousands. */
+static size_t settle_clients(struct gate *gate, uint32_t owner)
+{
+        size_t left, n_gone;
+        bool is_gone = false;
+
+        do {
+                left = clients_pass(gate, owner, &n_gone);
+                is_gone |= n_gone;
+        } while (n_gone);
         if (is_gone)
                 channel_control_gone(gate, RM_CLASS_CLIENT, 0, 0);
         return left;
@@ -98,12 +108,26 @@ static bool has_orphans(struct gate *gate)
         return false;
 }
 
+/* Any number of calls may wait and ask: they share an answer for a moment. Only a "yes" is kept, since another end would
+ * change a "no". */
+static bool has_orphans_lately(struct gate *gate)
+{
+        nsec now = clock_now();
+
+        if (now - gate->orphans_at < ORPHANS_FOR)
+                return true;
+        if (!has_orphans(gate))
+                return false;
+        gate->orphans_at = now;
+        return true;
+}
+
 /* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves
  * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps || gate->is_closing ||
-               (clock_now() - gate->ended_at < SWEEP_LATE && has_orphans(gate));
+               (clock_now() - gate->ended_at < SWEEP_LATE && has_orphans_lately(gate));
 }
 
 /* ---- managed ranges ---------------------------------------------------------------------------------- */
@@ -118,7 +142,7 @@ static void check_beneath(struct gate *gate, uint32_t owner, uint64_t base, uint
 }
 
 /* before: when the range was read. True: it is to be asked about again. */
-static bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t base, uint64_t length, nsec before)
+bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t base, uint64_t length, nsec before)
 {
         enum answer answer;
         bool is_left;
@@ -138,101 +162,60 @@ static bool sweep_range(struct gate *gate, pid_t asker, uint32_t owner, uint64_t
         return is_left;
 }
 
-/* True: one of the owner's ranges is to be asked about again. */
-static bool sweep_owner(struct gate *gate, uint32_t owner)
+/* The owner's ranges from where the last sweep ended. False: the time is over. */
+static bool sweep_owner(struct gate *gate, nsec until, bool *is_left)
 {
+        struct gate_swept *at = &gate->swept;
         uint64_t space, base, length;
-        bool is_left = false;
-        size_t i = 0;
 
         for (;;) {
                 nsec before = clock_now();
 
+                if (before >= until)
+                        return false;
+                mappings_check_due(gate, before);
                 {
                         LOCKED(&gate->ledger_lock);
-                        if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
-                                return is_left;
+                        if (!ledger_managed_next(gate->ledger, at->owner, &at->from, &space, &base, &length))
+                                return true;
                 }
-                is_left |= sweep_range(gate, 0, owner, base, length, before);
+                *is_left |= sweep_range(gate, 0, at->owner, base, length, before);
         }
 }
 
-/* The owner's next range, from *i on, that has an address in common with the mapping. */
-static bool next_over(struct gate *gate, const struct mapping_call *mapping, size_t *i, uint64_t *ret_base,
-                      uint64_t *ret_length)
+/* W5 */
+static bool sweep_owners(struct gate *gate)
 {
-        LOCKED(&gate->ledger_lock);
-        uint64_t space;
+        nsec until = clock_now() + SWEEP_MOST;
+        bool is_left = gate->swept.is_cut, has_owner; /* the first part may have met what is to be asked again */
 
-        while (ledger_managed_next(gate->ledger, (uint32_t)mapping->process, i, &space, ret_base, ret_length)) {
-                if (*ret_base >= mapping->base)
-                        return *ret_base - mapping->base < mapping->length;
-                if (mapping->base - *ret_base < *ret_length)
+        do {
+                gate->swept.is_cut = !sweep_owner(gate, until, &is_left);
+                if (gate->swept.is_cut)
                         return true;
-        }
-        return false;
-}
+                gate->swept.from = 0;
 
-static uint64_t longest_managed(struct gate *gate)
-{
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_managed_longest(gate->ledger);
-}
-
-/* What the tenant may make one mapping cost: questions, each to all of its spaces, and waits. */
-static size_t ranges_most(struct gate *gate)
-{
-        size_t n = files_count(&gate->files);
-
-        return n < QUESTIONS_MAX ? QUESTIONS_MAX / (n ? n : 1) : 1;
-}
-
-void managed_make_way(struct request *request, const struct mapping_call *mapping)
-{
-        struct gate *gate = request->gate;
-        uint64_t longest = longest_managed(gate), base, length;
-        size_t i = mapping->base > longest ? mapping->base - longest : 0, at = i, n_ranges = ranges_most(gate);
-        int n_looks = LOOKS_MAX;
-        nsec before = clock_now();
-
-        while (n_ranges && next_over(gate, mapping, &i, &base, &length)) {
-                if (gate->is_spent || !gate->host->is_awaited(request))
-                        return;
-                if (sweep_range(gate, mapping->thread, (uint32_t)mapping->process, base, length, before) &&
-                    n_looks-- > 0) {
-                        gate->host->reader_release(request->worker);
-                        (void)poll(NULL, 0, LOOK_MS);
-                        i = at; /* the same again, as it is by then */
-                } else {
-                        n_ranges--;
-                }
-                at = i;
-                before = clock_now();
-        }
+                LOCKED(&gate->ledger_lock);
+                has_owner = ledger_managed_owner_next(gate->ledger, &gate->swept.owner);
+        } while (has_owner);
+        gate->swept.owner = 0;
+        return is_left;
 }
 
 static bool sweep_managed(struct gate *gate)
 {
         struct mapping_call call;
-        uint32_t owner = 0;
-        bool is_left = false, has_owner = has_managed(gate);
 
         while (mappings_gone(&gate->mappings, &call)) { /* whose mapping is made by now, or never */
                 mapping_check(gate, &call);
                 mappings_end(&gate->mappings, &call);
         }
-        if (has_owner)
-                spaces_clean(gate);
-        while (has_owner) {
-                {
-                        LOCKED(&gate->ledger_lock);
-                        has_owner = ledger_managed_owner_next(gate->ledger, &owner);
-                }
-                if (has_owner)
-                        is_left |= sweep_owner(gate, owner);
+        if (!has_managed(gate)) {
+                gate->swept.is_cut = false;
+                return false;
         }
-        return is_left;
+        spaces_clean(gate);
+        return sweep_owners(gate);
 }
 
 /* W4. Takes the lock. False, without it: a sweep has begun and ended meanwhile, which is as good as ours. */
@@ -258,75 +241,6 @@ bool sweep_all_managed(struct gate *gate)
         is_left = sweep_managed(gate);
         lock_drop(&gate->sweep_lock);
         return is_left;
-}
-
-/* ---- what a mapping was let through for ---------------------------------------------------------------- */
-
-/* UVM has something that the ledger has not. Not only where the ledger has nothing at all: it may have a charge whose
- * mapping failed, W3, smaller than what lies there now. */
-static bool has_more(struct gate *gate, const struct file *space, uint64_t base, uint64_t end)
-{
-        struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
-        bool has_gap = true, is_there = false;
-        uint64_t length = 0;
-
-        while (has_gap && !is_there) {
-                {
-                        LOCKED(&gate->ledger_lock);
-                        has_gap = ledger_gap_next(gate->ledger, space->number, &base, end, &length);
-                }
-                if (has_gap)
-                        is_there = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
-                base += length;
-        }
-        client_locks_drop(&locks);
-        return is_there;
-}
-
-/* Whoever else has the address space keeps the range when the process has ended. So its memory goes from the device,
- * with all that the space has there, and no device joins the space any more. */
-static void space_bar(struct gate *gate, uint64_t number)
-{
-        struct file space;
-
-        files_bar(&gate->files, number);
-        if (!files_next(&gate->files, number - 1, &space))
-                return;
-        for (unsigned int i = 0; space.number == number && i < space.n_devices; i++)
-                if (!uvm_space_leave(&gate->options.driver, space.fd, space.devices[i]))
-                        gate_kill(gate);
-        files_unuse(&gate->files, space.number);
-}
-
-void mapping_check(struct gate *gate, const struct mapping_call *call)
-{
-        struct file space = { 0 };
-        bool is_unknown = false;
-
-        if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW || call->base + call->length < call->base)
-                return; /* the last: the kernel makes no such mapping */
-        while (files_next(&gate->files, space.number, &space)) {
-                bool has_it = has_more(gate, &space, call->base, call->base + call->length);
-
-                files_unuse(&gate->files, space.number);
-                if (has_it)
-                        space_bar(gate, space.number);
-                is_unknown |= has_it;
-        }
-        if (!is_unknown)
-                return;
-        gate_tell(gate, EVENT_AUDIT_MISMATCH, call->process, "managed range at 0x%llx was not announced",
-                  (unsigned long long)call->base);
-        processes_kill(&gate->processes, call->process);
-}
-
-void mappings_check(struct gate *gate)
-{
-        struct mapping_call call;
-
-        for (size_t i = gate->mappings.n; i-- > 0;)
-                if (mappings_at(&gate->mappings, i, &call))
-                        mapping_check(gate, &call);
 }
 
 /* ---- open files ---------------------------------------------------------------------------------------- */

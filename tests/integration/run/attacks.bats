@@ -56,3 +56,13 @@ load ../attacks
         stops managed-swapped-by-child
         books_are_empty
 }
+
+@test "a mapping over thousands of ranges, at each of whose gaps UVM would have to be asked, is refused" {
+        export QUOTA_MIB=256 # no more of the device is taken; a range is 2 MiB there
+        SETTLE_MSEC=100 attack managed-wide on
+        [[ $said == *'ranges=6000'* && $said == *'wide errno=0'* ]]
+        attack managed-wide tenant --mem 20G --
+        [[ $said == *'ranges=6000'* && $said == *'wide errno=12'* && $said == *holding* ]]
+        [ "$(field DENIED)" -gt 0 ]
+        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+}

@@ -70,3 +70,14 @@ teardown() {
         [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
         books_are_empty
 }
+
+@test "a large shared mapping of a file, at whose offsets the device has memory, ends no program" {
+        local said
+        said=$(on "$plain/tests/gpu/gpu-filemap")
+        [[ $said == *mapped*'still here'* ]]
+        said=$(tenant --mem 1G -- "$plain/tests/gpu/gpu-filemap")
+        [[ $said == *refused*'still here'* ]]
+        [ "$(field DENIED)" -eq 1 ]
+        [ -z "$(field AUDIT_MISMATCH)" ]
+        books_are_empty
+}

@@ -31,7 +31,7 @@ struct rig {
         struct gate_desired (*desired)(void *context, unsigned int device);
         bool is_suspendable;
         atomic_bool is_away;
-        atomic_int n_waiting;
+        atomic_int n_waiting, n_looks; /* looks: whether it is away */
         nsec wait_most;
 };
 
@@ -198,8 +198,11 @@ static inline int under_filter(struct rig *rig, void (*tenant)(void), pid_t *ret
 
 static inline bool on_away(void *context, pid_t process)
 {
+        struct rig *rig = context;
+
         (void)process;
-        return ((struct rig *)context)->is_away;
+        rig->n_looks++;
+        return rig->is_away;
 }
 
 static inline void on_waits(void *context, pid_t process, bool begins)

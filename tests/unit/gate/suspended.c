@@ -2,6 +2,12 @@
 /* What the calls of a suspended tenant wait for, and for how long. */
 #include "gate/rig.h"
 
+#include <pthread.h>
+
+enum {
+        MANY = 64,
+};
+
 static void ask_and_take(void)
 {
         struct handles h = client_start(2);
@@ -69,12 +75,53 @@ static void a_suspended_tenant_that_waits_can_be_killed(void **state)
         assert_int_equal(rig->fake->most_held, 0);
 }
 
+static struct handles shared;
+
+static void *take_piece(void *context)
+{
+        uint32_t handle = 0x5d000000u + (uint32_t)(uintptr_t)context;
+
+        NEED(memory_take(&shared, MIB, &handle) == RM_STATUS_OK);
+        return NULL;
+}
+
+static void take_with_many_threads(void)
+{
+        pthread_t threads[MANY];
+
+        shared = client_start(2);
+        for (uintptr_t i = 0; i < MANY; i++)
+                NEED(pthread_create(&threads[i], NULL, take_piece, (void *)i) == 0);
+        for (int i = 0; i < MANY; i++)
+                NEED(pthread_join(threads[i], NULL) == 0);
+}
+
+/* Half a second: 64 that looked every 5 ms would look 6400 times, and eight 800 times. */
+static void many_calls_that_wait_look_as_often_as_a_few(void **state)
+{
+        struct rig *rig = *state;
+        int before;
+
+        rig->is_suspendable = true;
+        rig->is_away = true;
+        gate_begin(rig, take_with_many_threads);
+        while (rig->n_waiting < MANY)
+                fake_wait(1);
+        before = rig->n_looks;
+        fake_wait(500);
+        assert_in_range(rig->n_looks - before, 1, 1600);
+        rig->is_away = false;
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->fake->most_held, MANY * MIB);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 gate_test(memory_of_a_suspended_tenant_is_waited_for),
                 gate_test(a_call_of_a_suspended_tenant_does_not_wait_for_ever),
                 gate_test(a_suspended_tenant_that_waits_can_be_killed),
+                gate_test(many_calls_that_wait_look_as_often_as_a_few),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

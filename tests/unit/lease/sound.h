@@ -9,7 +9,14 @@
 static inline bool tree_node_is_sound(const struct tree *tree, const struct tree_node *node)
 {
         const struct tree_node *parent = node->parent;
+        uint64_t reach = node->last;
 
+        if (node->left && node->left->reach > reach)
+                reach = node->left->reach;
+        if (node->right && node->right->reach > reach)
+                reach = node->right->reach;
+        if (node->reach != reach || node->last < node->key.low)
+                return false;
         if (node->left && node->left->parent != node)
                 return false;
         if (node->right && node->right->parent != node)
