@@ -3,7 +3,8 @@
 # Attacks on time (tests/hostile/time_*.c) from inside a container: runc with the profile that `sublet oci spec` writes,
 # as root of the container and as a user of its image, with a share of 30 beside an honest tenant with 70. What counts
 # is the work that the honest one does. daemon/attacks-time.bats shows that it has less without a daemon. Tolerances are
-# wide: two cores carry machine, daemon and tenants.
+# wide: two cores carry machine, daemon and tenants. The nine that need SUBLET_ATTACKS take two minutes: `tests/all
+# attacks` runs them.
 # shellcheck disable=SC2154 # what machine.bash, daemon.bash and container.bash set
 # alone: because what the honest one does is a matter of the machine's own processors, too
 # variants: plain, because the programs are not built with a sanitizer and the claim is about time
@@ -73,4 +74,24 @@ leaves() {
 @test "a tenant that writes to its rings without a doorbell takes no time of another" {
         leaves time-waits 850
         grep -q '^rings=[1-9]' "$out"
+}
+
+# rarely NAME: leaves it its share, where minutes do not matter
+rarely() {
+        [ -n "${SUBLET_ATTACKS:-}" ] || skip 'tests/all attacks'
+        leaves "$1" 620
+}
+
+@test "a group that says it belongs to a copy engine with a run list of its own has its tenant's share" {
+        rarely time-says-copy-2
+}
+@test "a group that says it belongs to a decoder has its tenant's share" { rarely time-says-decoder; }
+@test "a group that is bound to the graphics engine later has its tenant's share" { rarely time-bound-later; }
+@test "a group of a child's client has its tenant's share" { rarely time-other-client; }
+@test "a group whose channels are scheduled one by one has its tenant's share" { rarely time-scheduled-singly; }
+@test "a group that is scheduled before its channels are there has its tenant's share" { rarely time-scheduled-early; }
+@test "groups that are scheduled again and again have their tenant's share" { rarely time-rescheduled; }
+@test "contexts that live for a moment have their tenant's share together" { rarely time-born-off; }
+@test "processes that compute for a moment, many at once, have their tenant's share together" {
+        rarely time-many-processes
 }
