@@ -17,6 +17,7 @@
 
 enum {
         PIDFD_THREAD_ = O_EXCL, /* Linux 6.9; Debian 12's headers do not have it */
+        STALE_MAX = 4096,       /* threads that are remembered although they are not believed */
 };
 
 int processes_init(struct processes *processes)
@@ -46,6 +47,7 @@ void processes_done(struct processes *processes)
         for (size_t i = 0; (process = map_next(&processes->by_id, &i));)
                 unref(process);
         map_done(&processes->by_thread);
+        map_done(&processes->fresh);
         map_done(&processes->by_id);
         closep(&processes->epoll);
         lock_done(&processes->lock);
@@ -81,13 +83,18 @@ static int process_of(pid_t thread, pid_t *ret)
         return *ret > 0 ? 0 : -ESRCH;
 }
 
-bool process_has_thread(const struct process *process, pid_t thread)
+static bool has_ended(const struct process *process)
 {
         struct pollfd end = { process->pidfd, POLLIN, 0 };
-        pid_t id;
 
-        /* In this order: while the process has not ended, its number is its own. */
-        return process_of(thread, &id) == 0 && id == process->id && poll(&end, 1, 0) == 0;
+        return poll(&end, 1, 0) != 0;
+}
+
+/* Signal 0 goes to nobody, and a thread of another group is not found (do_send_specific in signal.c). In this order:
+ * while the process has not ended, its number is its own. */
+bool process_has_thread(const struct process *process, pid_t thread)
+{
+        return (syscall(SYS_tgkill, process->id, thread, 0) == 0 || errno == EPERM) && !has_ended(process);
 }
 
 /* From here on the end of the process will be noticed. */
@@ -124,28 +131,57 @@ static void forget_thread(struct processes *processes, pid_t thread)
 {
         struct process *process = map_take(&processes->by_thread, (uint64_t)thread);
 
+        (void)map_take(&processes->fresh, (uint64_t)thread);
         if (process)
                 unref(process);
+}
+
+/* The lock is held. The one whose thread was met last, if this one is its, too. */
+static struct process *process_guess(struct processes *processes, pid_t thread)
+{
+        struct process *process = map_get(&processes->by_id, (uint64_t)processes->latest);
+
+        return process && process_has_thread(process, thread) ? process : NULL;
+}
+
+/* The lock is held. NULL: not met yet, or it was another process's thread that had the number. */
+static struct process *process_known(struct processes *processes, pid_t thread)
+{
+        struct process *process = map_get(&processes->by_thread, (uint64_t)thread);
+
+        if (!process || map_get(&processes->fresh, (uint64_t)thread))
+                return process;
+        if (process_has_thread(process, thread)) {
+                (void)map_put(&processes->fresh, (uint64_t)thread, process); /* else it is asked again */
+                return process;
+        }
+        forget_thread(processes, thread);
+        return NULL;
 }
 
 /* The lock is held. */
 static int process_meet(struct processes *processes, pid_t thread, const struct process_caller *caller,
                         struct process **ret)
 {
-        struct process *process;
+        struct process *process = process_guess(processes, thread);
         pid_t id;
-        int r;
+        int r = process ? 0 : process_of(thread, &id);
 
-        r = process_of(thread, &id);
         if (r < 0)
                 return r;
-        process = map_get(&processes->by_id, (uint64_t)id);
+        if (!process) {
+                process = map_get(&processes->by_id, (uint64_t)id);
+                if (process && has_ended(process))
+                        return -ESRCH; /* its number is another's by now; until the watcher has noticed */
+        }
         if (!process)
                 r = process_add(processes, id, caller, &process);
         if (r == 0)
                 r = map_put(&processes->by_thread, (uint64_t)thread, process);
         if (r < 0)
                 return r;
+        (void)map_put(&processes->fresh, (uint64_t)thread, process);
+        processes->latest = process->id;
         process->n_refs++;
         *ret = process;
         return 0;
@@ -154,7 +190,7 @@ static int process_meet(struct processes *processes, pid_t thread, const struct 
 int process_get(struct processes *processes, pid_t thread, const struct process_caller *caller, struct process **ret)
 {
         LOCKED(&processes->lock);
-        struct process *process = map_get(&processes->by_thread, (uint64_t)thread);
+        struct process *process = process_known(processes, thread);
         int r = process ? 0 : process_meet(processes, thread, caller, &process);
 
         if (r < 0)
@@ -201,6 +237,9 @@ void processes_forget_threads(struct processes *processes)
         struct process *process;
         LOCKED(&processes->lock);
 
+        map_done(&processes->fresh);
+        if (processes->by_thread.n_used <= STALE_MAX)
+                return;
         for (size_t i = 0; (process = map_next(&processes->by_thread, &i));)
                 unref(process);
         map_done(&processes->by_thread);

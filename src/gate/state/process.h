@@ -3,9 +3,10 @@
  * The processes of a tenant, as the gate meets them.
  *
  * A notification names a thread. Memory is read by thread id; descriptors need the process, which is found in /proc
- * and remembered for a short time only (processes_forget_threads, ten times a second): a thread id comes back for
- * another process only after all the others have been given out. A process is known until its pidfd says that it has
- * ended.
+ * and believed for a short time only (processes_forget_threads, ten times a second): a thread id comes back for
+ * another process only after all the others have been given out. Then the kernel is asked whether the thread is still
+ * that process's, which takes a tenth of what /proc takes; a thread that is met for the first time is probably of the
+ * process that was met last. A process is known until its pidfd says that it has ended.
  *
  * Threads: all functions from any thread. A process that was got is valid until it is put back.
  */
@@ -31,7 +32,9 @@ struct process {
 struct processes {
         struct lock lock;
         struct map by_thread; /* thread id -> struct process; entries may be stale */
+        struct map fresh;     /* those of by_thread that are believed */
         struct map by_id;
+        pid_t latest; /* in by_id, perhaps */
         int epoll; /* readable when a process ends */
 };
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "gate/state/process.h"
 
 #include <errno.h>
@@ -202,12 +203,15 @@ static void a_process_is_not_met_through_a_caller_that_has_gone(void **state)
 static pid_t process_with_number(pid_t number, int *ret_report)
 {
         struct clone_args args = { .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = 1 };
+        nsec until = clock_now() + 5 * NSEC_PER_SEC;
         int report[2];
         pid_t child;
         char word;
 
         assert_int_equal(pipe(report), 0);
-        child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        do { /* of a thread it is given back a moment after its process was seen to end */
+                child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        } while (child < 0 && errno == EEXIST && clock_now() < until && poll(NULL, 0, 1) == 0);
         if (child == 0) {
                 (void)close(report[1]);
                 (void)!read(report[0], &word, 1);
@@ -250,6 +254,40 @@ static void a_number_that_is_used_again_names_nobody(void **state)
         process_put(&processes, process);
         processes_done(&processes);
         subject_end(&other);
+}
+
+/* The number of a thread, and then that of its process, come back for another process, before the end was noticed. */
+static void a_thread_that_was_met_is_not_taken_for_another(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *process;
+        int report, status;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.threads[1], &there, &process), 0);
+        process_put(&processes, process);
+        subject_end(&subject);
+        processes_forget_threads(&processes);
+        if (process_with_number(subject.threads[1], &report)) {
+                assert_int_equal(process_get(&processes, subject.threads[1], &there, &process), 0);
+                assert_int_equal(process->id, subject.threads[1]);
+                process_put(&processes, process);
+                (void)close(report);
+                assert_int_equal(waitpid(subject.threads[1], &status, 0), subject.threads[1]);
+        }
+        if (process_with_number(subject.id, &report)) {
+                assert_int_equal(process_get(&processes, subject.id, &there, &process), -ESRCH);
+                while (processes_reap(&processes))
+                        ;
+                assert_int_equal(process_get(&processes, subject.id, &there, &process), 0);
+                assert_int_equal(process->id, subject.id);
+                process_put(&processes, process);
+                (void)close(report);
+                assert_int_equal(waitpid(subject.id, &status, 0), subject.id);
+        }
+        processes_done(&processes);
 }
 
 static void an_end_is_noticed_once(void **state)
@@ -447,6 +485,7 @@ int main(void)
                 cmocka_unit_test(a_thread_that_is_not_there_has_no_process),
                 cmocka_unit_test(a_process_is_not_met_through_a_caller_that_has_gone),
                 cmocka_unit_test(a_number_that_is_used_again_names_nobody),
+                cmocka_unit_test(a_thread_that_was_met_is_not_taken_for_another),
                 cmocka_unit_test(an_end_is_noticed_once),
                 cmocka_unit_test(many_processes_come_and_go),
                 cmocka_unit_test(memory_is_read_and_written),
