@@ -205,8 +205,9 @@ static bool sweep_owners(struct gate *gate)
 static bool sweep_managed(struct gate *gate)
 {
         struct mapping_call call;
+        size_t i = 0;
 
-        while (mappings_gone(&gate->mappings, &call)) { /* whose mapping is made by now, or never */
+        while (mappings_gone(&gate->mappings, &i, &call)) { /* whose mapping is made by now, or never */
                 mapping_check(gate, &call);
                 mappings_end(&gate->mappings, &call);
         }

@@ -92,14 +92,14 @@ static bool is_gone(const struct mapping_call *call)
         return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-bool mappings_gone(struct mappings *mappings, struct mapping_call *ret)
+bool mappings_gone(struct mappings *mappings, size_t *i, struct mapping_call *ret)
 {
         LOCKED(&mappings->lock);
 
-        for (size_t i = 0; i < mappings->n; i++) {
-                if (!is_gone(&mappings->items[i]))
+        for (; *i < mappings->n; ++*i) {
+                if (!is_gone(&mappings->items[*i]))
                         continue;
-                *ret = mappings->items[i];
+                *ret = mappings->items[*i];
                 return true;
         }
         return false;

@@ -46,8 +46,9 @@ int mappings_begin(struct mappings *mappings, struct mapping_call *call, bool (*
  * one. */
 bool mappings_of(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
 
-/* A call whose thread is gone. False: there is none. */
-bool mappings_gone(struct mappings *mappings, struct mapping_call *ret);
+/* The next call whose thread is gone, from *i on, which starts at 0; the same one again until it has ended
+ * (mappings_end). False: there is none. Those that are there are looked at once. */
+bool mappings_gone(struct mappings *mappings, size_t *i, struct mapping_call *ret);
 
 /* Forgets the call, once it has been checked: whoever asks meanwhile what is on its way must still find it. Not one
  * that has begun since under the same thread's number. */

@@ -56,16 +56,44 @@ static void a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked(vo
 {
         struct mapping_call call, found;
         struct mappings mappings;
+        size_t i = 0;
 
         (void)state;
         mappings_init(&mappings);
         (void)begun(&mappings, getpid(), 0x1000);
-        assert_false(mappings_gone(&mappings, &found));
+        assert_false(mappings_gone(&mappings, &i, &found));
         call = begun(&mappings, INT_MAX, 0x2000);
-        assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
-        assert_true(mappings_gone(&mappings, &found) && found.base == 0x2000);
+        i = 0;
+        assert_true(mappings_gone(&mappings, &i, &found) && found.base == 0x2000);
+        assert_true(mappings_gone(&mappings, &i, &found) && found.base == 0x2000);
         mappings_end(&mappings, &call);
-        assert_false(mappings_gone(&mappings, &found));
+        assert_false(mappings_gone(&mappings, &i, &found));
+        mappings_done(&mappings);
+}
+
+/* A tenant may have thousands of either kind: who is there is not asked about again for each that is gone. */
+static void each_that_is_gone_is_met_once_and_who_is_there_is_passed(void **state)
+{
+        enum { N = 100 };
+        struct mapping_call found;
+        struct mappings mappings;
+        size_t i = 0, at = 0;
+        unsigned int n = 0;
+
+        (void)state;
+        mappings_init(&mappings);
+        (void)begun(&mappings, getpid(), 0x1000);
+        (void)begun(&mappings, 1, 0x1000);
+        for (int k = 0; k < N; k++)
+                (void)begun(&mappings, INT_MAX - k, 0x2000);
+        for (; mappings_gone(&mappings, &i, &found); n++) {
+                assert_int_equal(found.base, 0x2000);
+                assert_true(i >= 2 && i >= at);
+                at = i;
+                mappings_end(&mappings, &found);
+        }
+        assert_int_equal(n, N);
+        assert_int_equal(mappings.n, 2);
         mappings_done(&mappings);
 }
 
@@ -131,6 +159,7 @@ int main(void)
                 cmocka_unit_test(what_is_being_checked_is_on_its_way_still),
                 cmocka_unit_test(the_end_of_one_is_not_that_of_the_next_under_its_threads_number),
                 cmocka_unit_test(a_thread_that_is_not_there_is_gone_and_stays_until_it_was_checked),
+                cmocka_unit_test(each_that_is_gone_is_met_once_and_who_is_there_is_passed),
                 cmocka_unit_test(who_waits_for_no_answer_replaces_nothing),
                 cmocka_unit_test(others_are_in_the_way_where_they_have_an_address_in_common),
                 cmocka_unit_test(from_the_last_to_the_first_none_is_missed_when_another_ends),
