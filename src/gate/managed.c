@@ -97,7 +97,7 @@ static struct mapping_call call_of(const struct request *request, const struct m
                                    bool is_charged)
 {
         return (struct mapping_call){
-                request->thread, request->process->id, mapping->offset, mapping->length, space, is_charged, 0
+                request->thread, request->process->id, mapping->offset, mapping->length, space, is_charged, 0, false
         };
 }
 
@@ -183,19 +183,34 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         return map_charged(request, mapping, space);
 }
 
+static const char *why_not(struct gate *gate, const struct mapping_call *call)
+{
+        if (mapping_is_wide(gate, call))
+                return "too many ranges, or too many are on their way";
+        return mapping_is_over_ranges(gate, call) ? "memory of the device" : NULL;
+}
+
 /* A file that is not UVM's. Where UVM has ranges already, the kernel makes no managed one: but what is there could not
- * be told from one. So it is refused, which programs survive: as if there were no addresses. */
+ * be told from one. So it is refused, which programs survive: as if there were no addresses. It counts as on its way
+ * before it is looked at: others may come at once. */
 static int64_t map_other(struct request *request, const struct mapping *mapping)
 {
+        struct gate *gate = request->gate;
         struct mapping_call call = call_of(request, mapping, 0, false);
-        const char *why = mapping_is_wide(request->gate, &call)        ? "too many ranges" :
-                          mapping_is_over_ranges(request->gate, &call) ? "memory of the device" :
-                                                                         NULL;
         char size[BYTES_TEXT];
+        const char *why;
+        int r;
 
+        call.is_considered = true;
+        r = mappings_begin(&gate->mappings, &call, is_awaited, request);
+        if (r < 0)
+                return r;
+        call.is_considered = false;
+        why = why_not(gate, &call);
         if (!why)
                 return go_on_and_check(request, &call);
-        gate_tell(request->gate, EVENT_DENIED, request->process->id,
+        mappings_end(&gate->mappings, &call);
+        gate_tell(gate, EVENT_DENIED, request->process->id,
                   "a shared mapping of %s of a file from 0x%llx on: these addresses have %s",
                   bytes_format(mapping->length, size), (unsigned long long)mapping->offset, why);
         return -ENOMEM;

@@ -4,7 +4,8 @@
  *
  *      M1  What one mapping costs is bounded, whatever a tenant has made: questions to its spaces, about ranges that lie
  *          where it comes to lie and about addresses for which nothing is charged. One that lies over more is not let
- *          through; one that does all the same by the time it is looked at counts as one that nobody announced.
+ *          through, nor are more at once than can be looked at in a moment: what waits to be looked at may be used
+ *          meanwhile. One that lies over more by the time it is looked at counts as one that nobody announced.
  *      M2  A sweep looks after those that are due, too: it may take longer than a tenant needs to use what it mapped.
  */
 #include "gate/books.h"
@@ -19,9 +20,10 @@ enum {
         LOOKS_MAX = 10, /* at a range that may not be asked about yet, so far apart */
         LOOK_MS = 5,
         QUESTIONS_MAX = 4096,
-        GAPS_MAX = 4096, /* of all mappings on their way, about */
-        GAPS_LEAST = 64, /* of one, whatever the others have */
-        GAPS_LATER = 4,  /* times as many by the time it is looked at */
+        GAPS_MAX = 4096,  /* of all mappings on their way, about */
+        GAPS_LEAST = 8,   /* of one, whatever the others have */
+        GAPS_LATER = 4,   /* times as many by the time it is looked at */
+        ASKED_MAX = 8192, /* mappings on their way, times spaces */
 };
 
 /* ---- what makes way ------------------------------------------------------------------------------------ */
@@ -108,11 +110,13 @@ static bool is_past_the_end(const struct mapping_call *call)
 
 bool mapping_is_wide(struct gate *gate, const struct mapping_call *call)
 {
-        size_t most = GAPS_MAX / (gate->mappings.n + 1), n = 0;
+        size_t n_calls = gate->mappings.n, most = GAPS_MAX / (n_calls ? n_calls : 1), n = 0;
         struct file space = { 0 };
 
         if (is_past_the_end(call))
                 return false;
+        if (n_calls * files_count(&gate->files) > ASKED_MAX)
+                return true;
         most = most > GAPS_LEAST ? most : GAPS_LEAST;
         while (n <= most && files_next(&gate->files, space.number, &space)) {
                 uint64_t base = call->base, end = base + call->length, length;
@@ -163,7 +167,8 @@ void mapping_check(struct gate *gate, const struct mapping_call *call)
         struct file space = { 0 };
         bool is_unknown = false;
 
-        if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW || is_past_the_end(call))
+        if (call->is_charged || call->is_considered || gate->lease->managed == LEASE_MANAGED_ALLOW ||
+            is_past_the_end(call))
                 return;
         while (files_next(&gate->files, space.number, &space)) {
                 bool has_it = has_more(gate, &space, call->base, call->base + call->length, &left);

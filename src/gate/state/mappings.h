@@ -21,9 +21,10 @@
 struct mapping_call {
         pid_t thread, process;
         uint64_t base, length;
-        uint64_t space;  /* where a pool is; 0: no pool */
-        bool is_charged; /* as managed memory; else the ledger expects no managed range from it */
-        uint64_t serial; /* mappings_begin sets it */
+        uint64_t space;     /* where a pool is; 0: no pool */
+        bool is_charged;    /* as managed memory; else the ledger expects no managed range from it */
+        uint64_t serial;    /* mappings_begin sets it */
+        bool is_considered; /* it counts, and is not let through yet: there is nothing to look at */
 };
 
 struct mappings {

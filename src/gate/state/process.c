@@ -90,11 +90,14 @@ static bool has_ended(const struct process *process)
         return poll(&end, 1, 0) != 0;
 }
 
-/* Signal 0 goes to nobody, and a thread of another group is not found (do_send_specific in signal.c). In this order:
- * while the process has not ended, its number is its own. */
+/* Signal 0 goes to nobody, and a thread of another group is not found, whether or not it may be sent one
+ * (do_send_specific in signal.c; EACCES is a security module's). In this order: while the process has not ended, its
+ * number is its own. */
 bool process_has_thread(const struct process *process, pid_t thread)
 {
-        return (syscall(SYS_tgkill, process->id, thread, 0) == 0 || errno == EPERM) && !has_ended(process);
+        bool is_its = syscall(SYS_tgkill, process->id, thread, 0) == 0 || errno == EPERM || errno == EACCES;
+
+        return is_its && !has_ended(process);
 }
 
 /* From here on the end of the process will be noticed. */

@@ -66,3 +66,10 @@ load ../attacks
         [ "$(field DENIED)" -gt 0 ]
         wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
 }
+
+@test "mappings on their way that would have to be asked about in too many spaces are refused" {
+        stops managed-pending
+        [[ $said == *'spaces=50'* ]]
+        [ "$(value refused $said)" -gt 100 ]
+        [ "$(field DENIED)" -gt 0 ]
+}
