@@ -129,10 +129,10 @@ struct gate {
                 atomic_bool is_cut; /* not to the end; any thread may look */
         } swept;
         _Atomic nsec orphans_at; /* when a client was last seen whose process is gone */
-        struct budget budget;                /* the watcher's */
-        atomic_bool is_spent;                /* the budget: threads rest before they take the next call */
-        nsec busy_told_at;                   /* the watcher's */
-        nsec forgotten_at;                   /* the watcher's: when threads were last forgotten */
+        struct budget budget;    /* the watcher's */
+        atomic_bool is_spent;    /* the budget: threads rest before they take the next call */
+        nsec busy_told_at;       /* the watcher's */
+        nsec forgotten_at;       /* the watcher's: when threads were last forgotten */
         _Atomic uint64_t n_audits;
         _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
         unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */

@@ -35,7 +35,7 @@ struct processes {
         struct map fresh;     /* those of by_thread that are believed */
         struct map by_id;
         pid_t latest; /* in by_id, perhaps */
-        int epoll; /* readable when a process ends */
+        int epoll;    /* readable when a process ends */
 };
 
 int processes_init(struct processes *processes); /* -errno */
