@@ -15,6 +15,7 @@
 #include "gate/state/uvm_space.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
 
 enum {
         LOOKS_MAX = 10, /* at a range that may not be asked about yet, so far apart */
@@ -185,13 +186,23 @@ void mapping_check(struct gate *gate, const struct mapping_call *call)
         processes_kill(&gate->processes, call->process);
 }
 
+/* A thread that waits elsewhere has made its mapping, or none: what comes later is not of its making. */
+static void mapping_check_last(struct gate *gate, const struct mapping_call *call)
+{
+        bool is_over = !call->is_charged && !call->is_considered && process_is_elsewhere(call->thread, SYS_mmap);
+
+        mapping_check(gate, call);
+        if (is_over)
+                mappings_end(&gate->mappings, call);
+}
+
 void mappings_check(struct gate *gate)
 {
         struct mapping_call call;
 
         for (size_t i = gate->mappings.n; i-- > 0;)
                 if (mappings_at(&gate->mappings, i, &call))
-                        mapping_check(gate, &call);
+                        mapping_check_last(gate, &call);
 }
 
 void mappings_check_due(struct gate *gate, nsec now)

@@ -68,6 +68,19 @@ ssize_t process_text(pid_t id, const char *file, char *text, size_t size)
         return n;
 }
 
+/* proc(5), syscall: "running"; or the number, -1 for none, and more. */
+bool process_is_elsewhere(pid_t thread, long number)
+{
+        char text[256], *end;
+        ssize_t n = process_text(thread, "syscall", text, sizeof(text));
+        long is_in;
+
+        if (n <= 0)
+                return n == -ENOENT || n == -ESRCH;
+        is_in = strtol(text, &end, 10);
+        return end != text && *end == ' ' && is_in != number;
+}
+
 static int process_of(pid_t thread, pid_t *ret)
 {
         char text[512];

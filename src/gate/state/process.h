@@ -78,6 +78,10 @@ ssize_t processes_list(struct processes *processes, pid_t **ret); /* how many; t
 size_t processes_count(struct processes *processes);
 uint64_t processes_began(struct processes *processes, pid_t id); /* as process_began; 0: it is not known */
 
+/* Whether a thread waits for something that is no system call of that number, or is gone: one that it was in is over.
+ * False when in doubt, as for a thread that is on a processor. */
+bool process_is_elsewhere(pid_t thread, long number);
+
 /* A file of /proc/ID as text. How many bytes; -errno. */
 ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
 

@@ -105,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (r >= 0 && !memchr(input, 0, input_size))
                 require((size_t)r >= (n < ARRAY_SIZE(ranges) ? n : ARRAY_SIZE(ranges)));
         require(process_of(1, &id) < 0 || id > 0);
+        require(!process_is_elsewhere(1, 9) || input_size < 2 || memcmp(input, "9 ", 2) != 0);
         (void)status_of(1, "\nUid:");
         (void)holds_unseen(1, "3", IS_SOCKET);
         require(!input_size || holds_unseen(1, "3", IS_RING) || has_line("UserFiles:")); /* its lock is held */

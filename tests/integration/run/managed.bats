@@ -81,3 +81,11 @@ teardown() {
         [ -z "$(field AUDIT_MISMATCH)" ]
         books_are_empty
 }
+
+@test "nor does one that a thread had made, which waits for something else, before the device has memory there" {
+        local said
+        said=$(tenant --mem 1G -- "$plain/tests/gpu/gpu-filemap" early)
+        [[ $said == *mapped*'still here'* ]]
+        [ -z "$(field AUDIT_MISMATCH)" ]
+        books_are_empty
+}
