@@ -20,8 +20,8 @@ void mapping_check(struct gate *gate, const struct mapping_call *call);
 void mappings_check(struct gate *gate);               /* those on their way */
 void mappings_check_due(struct gate *gate, nsec now); /* if it is time (audit_at) */
 
-/* Whether it lies over so many ranges, or is one of so many on their way (it counts already), that looking at them would
- * take too long: not to be let through. */
+/* Whether it lies over so many ranges, or is one of so many on their way (it counts already), that looking at them
+ * would take too long: not to be let through. */
 bool mapping_is_wide(struct gate *gate, const struct mapping_call *call);
 
 /* Whether UVM has something there that is in no ledger, before it is mapped: a range that libcuda made without a call

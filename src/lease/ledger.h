@@ -138,7 +138,7 @@ bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner);
 bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
                          uint64_t *ret_base, uint64_t *ret_length);
 
-/* As ledger_managed_next, but only ranges that have an address of [base, base + length), and of no other is it asked. */
+/* As ledger_managed_next, but only ranges that have an address of [base, base + length); it looks at no others. */
 bool ledger_managed_over(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t base, uint64_t length,
                          uint64_t *ret_base, uint64_t *ret_length);
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);

@@ -32,7 +32,7 @@ static void *map_part(void *wait)
         return NULL;
 }
 
-static int start(CUdeviceptr *at)
+static int memory_take(CUdeviceptr *at)
 {
         CUcontext context;
 
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         if (argc > 1 && (cuInit(0) != CUDA_SUCCESS || pthread_create(&thread, NULL, map_part, argv)))
                 return 2;
         (void)usleep(100 * 1000);
-        if (!start(&at))
+        if (!memory_take(&at))
                 return 3;
         printf("memory at 0x%llx\n", (unsigned long long)at);
         if (argc == 1)

@@ -8,8 +8,9 @@
  *      control                 a control of the client that changes nothing
  *      range, unrange          an external range of UVM, made and freed
  *      map, unmap              memory that is there already, by cuMemMap and cuMemSetAccess, and away again
+ *      first                   2 MiB of video memory, the first call of a thread: one thread after another, first_1
  *
- * All but the last two are bare calls, so that no lock of a library stands before the gate. Each call is timed alone,
+ * All but map and unmap are bare calls, so that no lock of a library stands before the gate. Each call is timed alone,
  * in microseconds. Keys are ROW_THREADS: of 1 thread, and of 8 at once.
  */
 #define _GNU_SOURCE
@@ -29,6 +30,7 @@ enum {
         SAMPLES = BATCH * BATCHES,
 
         GET_ID_INFO = 0x205,
+        FIRSTS = 128,
         UVM_FREE = 34,
         UVM_CREATE_EXTERNAL = 73,
 };
@@ -185,6 +187,32 @@ static void measure(size_t n_threads, size_t n)
         (void)pthread_barrier_destroy(&start);
 }
 
+static void *first_call(void *context)
+{
+        double *took = context, began = now_usec();
+
+        if (!kit_ok(kit_rm_memory(&workers[0].rm, KIT_MEMORY, 2 * MIB)))
+                fail("first");
+        *took = now_usec() - began;
+        return NULL;
+}
+
+static void first_measure(void)
+{
+        static double took[FIRSTS];
+        pthread_t thread;
+
+        for (size_t i = 0; i < FIRSTS; i++) {
+                if (pthread_create(&thread, NULL, first_call, &took[i]))
+                        fail("no thread");
+                (void)pthread_join(thread, NULL);
+                (void)kit_rm_free(&workers[0].rm, KIT_DEVICE, KIT_MEMORY);
+        }
+        qsort(took, FIRSTS, sizeof(*took), by_value);
+        printf(",\"first_1\":{\"n\":%d,\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f}", FIRSTS, took[FIRSTS / 2],
+               took[FIRSTS * 99 / 100], took[FIRSTS - 1]);
+}
+
 int main(int argc, char **argv)
 {
         size_t part = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, n;
@@ -200,6 +228,7 @@ int main(int argc, char **argv)
         printf("{\"label\":\"%s\"", argc > 1 ? argv[1] : "");
         measure(1, n);
         measure(THREADS, n);
+        first_measure();
         printf("}\n");
         return 0;
 }

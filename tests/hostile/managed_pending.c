@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hundreds of VA spaces, and hundreds of threads that map an ordinary file where managed memory could lie and never make
- * another call or wait for anything: what each came to must be asked of each space, again and again, and meanwhile nobody looks at a mapping
- * that matters. */
+/* Hundreds of threads that map an ordinary file where managed memory could lie, and never make another call or wait for
+ * anything, and many VA spaces: what each came to must be asked of each space, again and again, and meanwhile nobody
+ * looks at a mapping that matters. */
 #define _GNU_SOURCE
 #include "kit.h"
 

@@ -2,7 +2,7 @@
 /*
  * A mapping that the tenant makes itself: what makes way for it, and that it is no more than it was let through for.
  *
- *      M1  What one mapping costs is bounded, whatever a tenant has made: questions to its spaces, about ranges that lie
+ *      M1  What one mapping costs is bounded, whatever a tenant has made: questions to its spaces, of ranges that lie
  *          where it comes to lie and about addresses for which nothing is charged. One that lies over more is not let
  *          through, nor are more at once than can be looked at in a moment: what waits to be looked at may be used
  *          meanwhile. One that lies over more by the time it is looked at counts as one that nobody announced.

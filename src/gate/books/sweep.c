@@ -108,8 +108,8 @@ static bool has_orphans(struct gate *gate)
         return false;
 }
 
-/* Any number of calls may wait and ask: they share an answer for a moment. Only a "yes" is kept, since another end would
- * change a "no". */
+/* Any number of calls may wait and ask: they share an answer for a moment. Only a "yes" is kept, since another end
+ * would change a "no". */
 static bool has_orphans_lately(struct gate *gate)
 {
         nsec now = clock_now();

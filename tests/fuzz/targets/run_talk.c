@@ -4,8 +4,8 @@
  *
  *      steps: what (1), descriptors (1), size (2), text
  *
- * A lease is taken with a name that fits, only text goes into the environment, one report counts and only the command is
- * ended. A wait takes no time. At the end no descriptor is left.
+ * A lease is taken with a name that fits, only text goes into the environment, one report counts and only the command
+ * is ended. A wait takes no time. At the end no descriptor is left.
  */
 #include <poll.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ static int waited_poll(struct pollfd *fds, nfds_t n, int msec)
         return poll(fds, n, 0);
 }
 
-static void say(int peer)
+static void packet_send(int peer)
 {
         int event = eventfd(0, EFD_CLOEXEC);
         const int fds[MESSAGE_FDS] = { event, event, event, event };
@@ -130,7 +130,7 @@ static void step(struct run_talk *talk, int peer)
         const json_t *report = talk->report;
         unsigned int what = next() % KINDS;
 
-        say(peer);
+        packet_send(peer);
         talk->is_looking |= what == 1;
         if (talk->socket < 0)
                 return;

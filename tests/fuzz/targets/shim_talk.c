@@ -100,7 +100,7 @@ static void check_terms(void)
         require(!(GRANTED >> 1 & 1) && !terms->devices[1].quota);
 }
 
-static void say(int peer)
+static void packet_send(int peer)
 {
         int event = eventfd(0, EFD_CLOEXEC);
         const int fds[MESSAGE_FDS] = { event, event, event, event };
@@ -115,7 +115,7 @@ static void say(int peer)
 }
 
 /* What a shim writes is a message each time. */
-static void hear(int peer)
+static void packets_receive(int peer)
 {
         struct message message;
         int r;
@@ -132,7 +132,7 @@ static void home_answers(int ours, int theirs)
         pid_t process = -1;
         int r;
 
-        say(theirs);
+        packet_send(theirs);
         r = spawner_receive(ours, &process, &err);
         require(r == 0 ? process > 0 : r < 0 && process == -1 && err.text[0]);
 }
@@ -142,12 +142,12 @@ static void step(int daemon, int run, const int home[static 2])
         switch (next() % KINDS) {
         case 0:
         case 1:
-                say(daemon);
+                packet_send(daemon);
                 if (shim.daemon >= 0)
                         talk_daemon(&shim);
                 break;
         case 2:
-                say(run);
+                packet_send(run);
                 if (shim.run >= 0)
                         talk_run(&shim);
                 break;
@@ -155,8 +155,8 @@ static void step(int daemon, int run, const int home[static 2])
                 home_answers(home[0], home[1]);
         }
         check_terms();
-        hear(daemon);
-        hear(run);
+        packets_receive(daemon);
+        packets_receive(run);
 }
 
 static void pair(int ends[static 2])
