@@ -41,9 +41,10 @@ pid_t process_parent(pid_t process)
         return stat_read(path, text, sizeof(text), &at) ? (pid_t)strtol(at + 4, NULL, 10) : -1;
 }
 
-uint64_t process_began(pid_t process)
+/* A number of proc(5); 0: it has gone. */
+static uint64_t stat_field(pid_t process, int field)
 {
-        enum { FIELD = 22, STATE = 3 }; /* proc(5): starttime, and what stands behind the name */
+        enum { STATE = 3 }; /* what stands behind the name */
         char path[64], text[512];
         const char *at;
 
@@ -51,9 +52,23 @@ uint64_t process_began(pid_t process)
         if (!stat_read(path, text, sizeof(text), &at))
                 return 0;
         at += 2;
-        for (int i = STATE; i < FIELD && at; i++)
+        for (int i = STATE; i < field && at; i++)
                 at = (at = strchr(at, ' ')) ? at + 1 : NULL;
         return at ? strtoull(at, NULL, 10) : 0;
+}
+
+uint64_t process_began(pid_t process)
+{
+        enum { STARTTIME = 22 };
+
+        return stat_field(process, STARTTIME);
+}
+
+bool process_is_ending(pid_t process)
+{
+        enum { FLAGS = 9, EXITING = 4 }; /* PF_EXITING of the kernel's sched.h, the same since 2.6 */
+
+        return !process_began(process) || stat_field(process, FLAGS) & EXITING;
 }
 
 /* One number behind it: a process below another PID namespace has one of each. */

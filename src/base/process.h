@@ -15,6 +15,10 @@ bool process_is_alive(pid_t process);
  * within a tick. 0: it has gone. */
 uint64_t process_began(pid_t process);
 
+/* Whether its main thread is on its way out, or has gone. What leads to a process by its number (/proc/PID/fd) is empty
+ * from here on, while it counts as running until its last thread has ended. */
+bool process_is_ending(pid_t process);
+
 /* Whether all of its users are that one, in no PID namespace below ours. What is not may have put its command line and
  * environment into memory that never comes: who reads these waits. */
 bool process_is_near(pid_t process, uid_t user);

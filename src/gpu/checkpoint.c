@@ -13,6 +13,7 @@
 
 enum {
         LOCK_MSEC = 10000, /* until calls that have begun are over */
+        END_MSEC = 5000,   /* until the threads of a process that ends have ended */
 
         /* cuda.h */
         CUDA_SUCCESS = 0,
@@ -116,6 +117,15 @@ static bool is_gone(const struct held *process)
         return process->pidfd < 0 || poll(&end, 1, 0) != 0;
 }
 
+/* After a call about it has failed (C5). Its descriptors and its threads go before its pidfd says so; where processors
+ * are busy that takes a while. */
+static bool goes(const struct held *process)
+{
+        struct pollfd end = { process->pidfd, POLLIN, 0 };
+
+        return is_gone(process) || (process_is_ending(process->id) && poll(&end, 1, END_MSEC) != 0);
+}
+
 /* A libcuda may want to be initialised before it answers: that opens the devices, so only if it does not answer. */
 static bool states_read(const struct library *library, const struct held *processes, size_t n,
                         enum checkpoint_state *ret, char *text)
@@ -126,7 +136,7 @@ static bool states_read(const struct library *library, const struct held *proces
 
                 if (r != CUDA_SUCCESS && library->init(0) == CUDA_SUCCESS)
                         r = library->state(id, &state);
-                if (is_gone(&processes[i]))
+                if (r != CUDA_SUCCESS ? goes(&processes[i]) : is_gone(&processes[i]))
                         ret[i] = CHECKPOINT_GONE;
                 else if (r != CUDA_SUCCESS)
                         return failure_say(library, id, "it cannot be suspended, cuCheckpointProcessGetState", r, text);
@@ -173,7 +183,7 @@ static bool move_all(const struct library *library, const struct held *processes
                         return true;
                 arguments.timeout_ms = step == CHECKPOINT_LOCK ? LOCK_MSEC : 0;
                 r = is_gone(&processes[i]) ? CUDA_SUCCESS : library->steps[step](processes[i].id, &arguments);
-                if (r != CUDA_SUCCESS && !has_moved(library, &processes[i], states[i]))
+                if (r != CUDA_SUCCESS && !goes(&processes[i]) && !has_moved(library, &processes[i], states[i]))
                         return failure_say(library, processes[i].id, step_names[step], r, text);
         }
         return false;

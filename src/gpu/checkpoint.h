@@ -9,7 +9,8 @@
  *          memory before the first goes on: those that work together stop and go on together;
  *      C3  a step that fails turns round: all go back to where they came from. What cannot go back either is lost.
  *      C4  the calls name a process by its number. So each is held by a pidfd and looked at before every call: one
- *          that has ended, or began at another time than it was said to, is gone, whoever has its number.
+ *          that has ended, or began at another time than it was said to, is gone, whoever has its number;
+ *      C5  one that ends while it is moved is gone, too, and what fails because of that has not failed.
  *
  * The library stays loaded and may start threads: for a process that ends soon.
  */

@@ -309,6 +309,16 @@ static int receive_rest(struct daemon *daemon, struct tenant *tenant)
         return r;
 }
 
+/* Its process has ended. */
+static void shim_end(struct daemon *daemon, struct tenant *tenant)
+{
+        (void)receive_rest(daemon, tenant);
+        if (tenant->is_end_received)
+                shims_finish(daemon, tenant);
+        else
+                shim_lose(daemon, tenant);
+}
+
 /* A shim's process may take a while to end after its last message, but holds nothing of the tenant's then. A tenancy
  * that lasts as long as a directory outlives its shim: there the process is waited for. */
 void shims_settle(struct daemon *daemon)
@@ -337,12 +347,16 @@ void shims_reap(struct daemon *daemon)
                         suspend_reap(daemon, process, status);
                         continue;
                 }
-                (void)receive_rest(daemon, tenant);
-                if (tenant->is_end_received)
-                        shims_finish(daemon, tenant);
-                else
-                        shim_lose(daemon, tenant);
+                shim_end(daemon, tenant);
         }
+}
+
+bool shims_notice(struct daemon *daemon, struct tenant *tenant)
+{
+        if (!is_gone(tenant->shim))
+                return false;
+        shim_end(daemon, tenant);
+        return true;
 }
 
 static void on_stored(void *context, const struct message_lease *lease, pid_t shim, nsec since)

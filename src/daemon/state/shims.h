@@ -22,6 +22,9 @@ void shims_reap(struct daemon *daemon);    /* on SIGCHLD */
 void shims_recover(struct daemon *daemon); /* awaits the shims that the store knows */
 void shims_leave(struct daemon *daemon);   /* the daemon ends and drops its tenants; the shims go on */
 
+/* Whether its shim has gone without that having been heard of: then the tenancy ends here, and the tenant is freed. */
+bool shims_notice(struct daemon *daemon, struct tenant *tenant);
+
 /* Numbers a tenancy that has no number yet: the store's next, else one by the clock. */
 void shims_number(struct daemon *daemon, struct tenant *tenant);
 void shims_finish(struct daemon *daemon, struct tenant *tenant); /* the end of a tenancy; the tenant is freed */

@@ -153,7 +153,7 @@ is_gone() {
                 fi
         done
         echo "$i kills: ${!ends[*]}"
-        run ! grep -qE 'BOOKS_NOT_EMPTY|AUDIT_MISMATCH|SUSPEND_LOST|RESUME_FAILED' <("$sublet" events)
+        run ! grep -E 'BOOKS_NOT_EMPTY|AUDIT_MISMATCH|SUSPEND_LOST|RESUME_FAILED' <("$sublet" events)
         "$sublet" end "$name"
         exec {line}>&- # not before: the program ends with its lines
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'

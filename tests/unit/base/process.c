@@ -88,6 +88,41 @@ static void its_parent_is_known_and_whether_it_lives(void **state)
         assert_int_equal(process_parent(child), -1);
 }
 
+static void *say_when_alone(void *argument)
+{
+        while (!process_is_ending(getpid()))
+                (void)usleep(1000);
+        (void)!write(*(int *)argument, "", 1);
+        (void)pause();
+        return NULL;
+}
+
+static void one_whose_main_thread_has_ended_is_ending_and_lives(void **state)
+{
+        int ends[2];
+        pid_t child;
+        char byte;
+
+        (void)state;
+        assert_int_equal(pipe(ends), 0);
+        child = fork();
+        if (child == 0) {
+                pthread_t thread;
+
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (process_is_ending(getpid()) || pthread_create(&thread, NULL, say_when_alone, &ends[1]) != 0)
+                        _exit(1);
+                (void)syscall(SYS_exit, 0); /* this thread */
+        }
+        (void)close(ends[1]);
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        (void)close(ends[0]);
+        assert_true(process_is_ending(child));
+        assert_true(process_is_alive(child));
+        child_end(child);
+        assert_true(process_is_ending(child));
+}
+
 /* A child that has become somebody else, or that has a PID namespace of its own. False: that is not allowed here. */
 static bool is_child_near(uid_t user, bool has_namespace)
 {
@@ -281,6 +316,7 @@ int main(void)
                 cmocka_unit_test(a_process_has_one_beginning_whatever_it_calls_itself),
                 cmocka_unit_test(one_that_begins_later_differs_and_one_that_has_gone_has_none),
                 cmocka_unit_test(its_parent_is_known_and_whether_it_lives),
+                cmocka_unit_test(one_whose_main_thread_has_ended_is_ending_and_lives),
                 cmocka_unit_test(a_process_of_the_same_user_is_near),
                 cmocka_unit_test(another_users_is_not),
                 cmocka_unit_test(one_of_a_container_is_not_though_its_user_has_the_same_number),

@@ -264,6 +264,9 @@ void suspend_reap(struct daemon *daemon, pid_t process, int status)
                         (void)snprintf(t->suspension.text, sizeof(t->suspension.text),
                                        "the helper ended with status 0x%x after %.1f s", (unsigned int)status,
                                        (double)(clock_now() - t->suspension.since) / NSEC_PER_SEC);
+                /* Without its gate nothing can be moved. That is why it failed, and may be heard of later. */
+                if (input != SUSPENSION_IS_DONE && shims_notice(daemon, t))
+                        return;
                 step(daemon, t, input);
                 return;
         }
