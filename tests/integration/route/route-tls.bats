@@ -57,8 +57,11 @@ engine() { # SOCKET NAME [CERTIFICATE [AUTHORITY]]
         until_ bash -c "exec 4<> /dev/tcp/127.0.0.1/$1"
 }
 
+# A health check has as long as it takes: why a replica is down is asserted, and on a busy machine it would be that two
+# handshakes in a row took longer than the 700 ms of the default.
 start() { # LINE...: of the file
-        printf '%s\n' "listen: unix:$dir/http" 'metrics: off' 'workers: 1' "user: $(id -un)" 'zone: 16M' 'hold: 2s' "$@" \
+        printf '%s\n' "listen: unix:$dir/http" 'metrics: off' 'workers: 1' "user: $(id -un)" 'zone: 16M' 'hold: 2s' \
+                'health_timeout: 20s' "$@" \
                 > "$dir/config.yaml"
         "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml" \
                 > "$dir/said" 2>&1 3>&- &
