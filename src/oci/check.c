@@ -76,6 +76,20 @@ static bool types_are_right(struct check *check)
         return true;
 }
 
+static uint32_t size_of(const struct caught *caught)
+{
+        return caught->value >> 16 & 0x3fff;
+}
+
+/* Many rules name the same few sizes. */
+static bool is_first_of_its_size(const struct check *check, size_t i)
+{
+        for (size_t k = 0; k < i; k++)
+                if (size_of(&check->caught[k]) == size_of(&check->caught[i]))
+                        return false;
+        return true;
+}
+
 static bool requests_are_right(struct check *check)
 {
         if (!types_are_right(check))
@@ -84,8 +98,10 @@ static bool requests_are_right(struct check *check)
                 if (!is_right_in_all_spellings(check, nr, 0))
                         return false;
                 for (size_t i = 0; i < check->n; i++) {
-                        uint32_t size = check->caught[i].value >> 16 & 0x3fff;
+                        uint32_t size = size_of(&check->caught[i]);
 
+                        if (!is_first_of_its_size(check, i))
+                                continue;
                         if (!is_right_in_all_spellings(check, nr, size) ||
                             !is_right_in_all_spellings(check, nr, size + 1) ||
                             !is_right_in_all_spellings(check, nr, (size - 1) & 0x3fff))
