@@ -9,6 +9,9 @@
  * Fills MIB in pieces of 64 MiB and one of 4 KiB, prints "ready"; then, until it is killed, reads all of it, writes
  * a sum of the small piece, allocates and frees a little, and prints "round N". Exits with 1 if a byte differs or a
  * call fails. SHARED: exports a piece to other processes first. FED: a round for each line of its input.
+ *
+ * KEPT_FILLED=MIB in its environment: only so much of each piece is filled and read. The simulator has each page that
+ * was written in the host's memory, and moves no others.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -72,21 +75,34 @@ static void pattern(uint64_t *words, size_t n, uint64_t seed)
                 words[i] = (seed + i) * 0x9e3779b97f4a7c15u;
 }
 
+static size_t size_filled(void)
+{
+        const char *text = getenv("KEPT_FILLED");
+        size_t size = text ? strtoul(text, NULL, 10) << 20 : PIECE;
+
+        must(!size || size > PIECE, "KEPT_FILLED, 1 to 64");
+        return size;
+}
+
 static void fill(const struct cuda *cuda, address *pieces, size_t n, uint64_t *words)
 {
+        size_t size = size_filled();
+
         for (size_t i = 0; i < n; i++) {
                 must(cuda->alloc(&pieces[i], PIECE), "cuMemAlloc");
-                pattern(words, PIECE / 8, i << 32);
-                must(cuda->out(pieces[i], words, PIECE), "cuMemcpyHtoD");
+                pattern(words, size / 8, i << 32);
+                must(cuda->out(pieces[i], words, size), "cuMemcpyHtoD");
         }
 }
 
 static void compare(const struct cuda *cuda, const address *pieces, size_t n, uint64_t *words, uint64_t *wanted)
 {
+        size_t size = size_filled();
+
         for (size_t i = 0; i < n; i++) {
-                must(cuda->back(words, pieces[i], PIECE), "cuMemcpyDtoH");
-                pattern(wanted, PIECE / 8, i << 32);
-                must(memcmp(words, wanted, PIECE), "a piece differs");
+                must(cuda->back(words, pieces[i], size), "cuMemcpyDtoH");
+                pattern(wanted, size / 8, i << 32);
+                must(memcmp(words, wanted, size), "a piece differs");
         }
 }
 

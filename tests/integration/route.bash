@@ -149,17 +149,11 @@ PYTHON
 
 # until_ COMMAND...: at most a minute. The limit ends a failing test; it is not a measurement.
 until_() {
-        local since=$SECONDS n=0
+        local since=$SECONDS
         until "$@" > /dev/null 2>&1; do
                 [ $((SECONDS - since)) -lt 60 ] || return 1
-                pause $((n++))
+                sleep 0.02
         done
-}
-
-# pause N: before a condition is looked at for the N-th time again. Looking costs more than waiting: a program that is
-# started for it takes 10 ms of a processor, with a sanitizer 50, and other tests want those.
-pause() {
-        sleep "$(($1 < 5 ? 20 : $1 < 15 ? 50 : 100))e-3"
 }
 
 is() { # WANTED COMMAND...

@@ -3,12 +3,14 @@
 # Tenants that are suspended and resumed: their memory leaves the device and comes back as it was, whatever ends on the
 # way. On the simulator, whose libcuda does what the real one's checkpoint does (docs/suspend.md).
 # variants: plain address, because what runs beside the daemon is the library of the plain build
+# long: because much is moved
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
 # shellcheck disable=SC2154  # what machine.bash sets
 
 kept=$plain/tests/gpu/gpu-kept
+export KEPT_FILLED=8 # of 64 MiB, where moving it need not last
 
 setup() {
         machine_start --memory 4G
@@ -142,6 +144,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "a daemon that is killed on the way: the next one brings the tenant back to running" {
+        KEPT_FILLED=64
         daemon_start
         holder one 1024 --mem 3G
         for i in 1 2 3; do
@@ -219,6 +222,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "a killed helper: the tenant is brought back to running" {
+        KEPT_FILLED=64
         daemon_start
         holder one 1536 --mem 3G
         "$sublet" suspend one > "$machine/asked" 2>&1 &

@@ -4,6 +4,7 @@
 # and host do not hold together is refused. On the simulator, whose libcuda does what the real one's checkpoint does
 # (docs/suspend.md).
 # variants: plain address, because what runs beside the daemon is the library of the plain build
+# long: because tenants take turns of seconds
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
@@ -135,7 +136,7 @@ refused() { # OPTION...: what `sublet run` says
 
 @test "without --swap nothing changes, but that host memory has an end: then suspending is refused, and nothing is lost" {
         daemon_start --swap 1G
-        lodger one --mem 2G -- "$kept" 1216
+        KEPT_FILLED=8 lodger one --mem 2G -- "$kept" 1216
         goes_on one
         [ "$(of one swap) $(of one waits_for)" = "false null" ]
         run -1 "$sublet" suspend one
