@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runc starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md
 # has them.
+# variants: plain address, because src/oci has no threads, and agent.bats has those of the daemon
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
