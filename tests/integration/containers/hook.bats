@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # `sublet hook`: what a container runtime learns before it starts a container, and what is kept for it until it has.
+# waits: for containers
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 load ../machine

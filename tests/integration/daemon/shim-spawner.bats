@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `sublet keepers`: a spawner of shims beside the daemon, so that what ends a daemon with everything it has started, as
 # a container's runtime does, ends no tenant.
+# waits: for shims that end
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

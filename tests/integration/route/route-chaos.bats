@@ -3,6 +3,7 @@
 # Replicas that fail in every way that was seen: what had not begun to be answered is not lost. "Failed" is a request
 # whose client got anything but 200 and an answer.
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
+# long: because nginx is killed again and again
 bats_require_minimum_version 1.5.0
 load ../route
 

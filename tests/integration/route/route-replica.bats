@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The test replica itself: what other tests of the router rely on.
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
+# waits: for what a replica does with time
 bats_require_minimum_version 1.5.0
 
 build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../../build" && pwd)}}

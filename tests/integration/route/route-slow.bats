@@ -3,6 +3,7 @@
 # Replicas and clients that send a byte now and then: each has a deadline for the whole.
 # shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
+# waits: for clients and replicas that are slow
 bats_require_minimum_version 1.5.0
 load ../route
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Whichever process dies, and when: no memory stays allocated, and no tenant gets an unsupervised GPU.
+# waits: for processes that end
+# long: because of fifty kills, one after another
 bats_require_minimum_version 1.5.0
 load ../machine
 

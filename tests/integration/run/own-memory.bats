@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the driver takes of a device unasked is measured on the device (`sublet doctor --measure`), and charged so.
 # variants: plain address, because the attacks are not built with a sanitizer
+# waits: for what the gate settles once a second
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

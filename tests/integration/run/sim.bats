@@ -3,6 +3,7 @@
 # The simulated libraries: what they say to the driver is what the real ones were recorded to say, and
 # what they do with memory and time is what a program expects.
 # variants: plain, because the simulator and its libraries always are
+# long: because it fills devices
 bats_require_minimum_version 1.5.0
 load ../machine
 
