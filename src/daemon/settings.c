@@ -51,6 +51,20 @@ static int read_patience(const struct flag *flag, const char *value, struct err 
         return 0;
 }
 
+static int read_suspend_by(const struct flag *flag, const char *value, struct err *err)
+{
+        static const char *const names[] = {
+                [SUSPEND_BY_CHECKPOINT] = "checkpoint", [SUSPEND_BY_AUTO] = "auto", [SUSPEND_BY_COPIES] = "copies"
+        };
+
+        for (unsigned int i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strcmp(value, names[i])) {
+                        *(enum suspend_by *)flag->to = i;
+                        return 0;
+                }
+        return flag_refuse(flag, value, "auto, copies or checkpoint", err);
+}
+
 static int read_policy(const struct flag *flag, const char *value, struct err *err)
 {
         if (turns_policy_parse(value, flag->to) < 0)
@@ -129,6 +143,10 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "programs on a device that belong to no tenant: report (default), or also end them", NULL },
                 { "overcommit", 0, flag_is, &settings->overcommits, NULL,
                   "lease more memory than there is; tenants may then be refused below their quota", NULL },
+                { "suspend-by", 0, read_suspend_by, &settings->suspend_by, "WAY",
+                  "how memory is moved: checkpoint (default), the driver's own; copies, made by the tenant's\n"
+                  "gate; auto, copies where they can move most of it",
+                  NULL },
                 { "swap", 0, flag_bytes, &settings->swap, "SIZE",
                   "host memory for suspended tenants, and lease with --swap up to it (default: no limit,\n"
                   "and no such leases)",
@@ -153,6 +171,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         int operand;
 
         settings->patience = 20 * NSEC_PER_SEC;
+        settings->suspend_by = SUSPEND_BY_DEFAULT;
         settings->swap_cost = TURNS_WHOLE / 10;
         settings->group = GROUP_ANY;
         operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);

@@ -4,6 +4,7 @@
  * error: nothing passes because it was not understood. libsublet.so does the same from inside.
  */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/perform.h"
 
 #include "lease/capabilities.h"
@@ -390,6 +391,8 @@ static int serve_decoded(struct request *request, uint32_t number)
         if (request->verdict.capability && !(request->verdict.capability & request->gate->lease->capabilities))
                 return serve_incapable(request);
         r = wait_if_suspended(request);
+        if (r == 0)
+                r = move_enter(request);
         if (r == -EINTR || !request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
         return r < 0 ? serve_full(request) : act(request);
@@ -422,6 +425,7 @@ int serve_request(struct request *request, uint32_t number)
         request->outcome = GATE_MADE;
         r = serve_decoded(request, number);
         request_unlock(request);
+        move_leave(request);
         if (request->gate->is_recorded)
                 tell_record(request, r);
         return r;

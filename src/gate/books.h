@@ -74,10 +74,16 @@ uint32_t channel_control_reserve(struct request *request);
 void channel_control_begun(struct request *request, const struct ledger_object *object);
 void channel_control_placed(struct request *request, const struct ledger_object *object);
 
+/* All of the tenant's on the device, by one call: the driver counts. 0; -errno. */
+int channels_switch(struct gate *gate, unsigned int device, bool is_disabled);
+
 /* A group may run from now on: if the desired state is "disabled", it is disabled when this returns. */
 void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
 
 /* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
 void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
+
+/* Of the thread that reads signs: a channel of any device that is off has work that was put since. */
+bool demand_is_wanted(const struct demand *demand);
 
 void demand_done(struct demand *demand, struct probe *probe);

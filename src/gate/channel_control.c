@@ -194,21 +194,30 @@ static int set_channels(struct gate *gate, unsigned int device, const struct cha
         return r;
 }
 
-/* The driver counts disables (gpu/control.c), and a newborn channel may have one of ours and one of a daemon's: so what
- * is enabled is enabled twice. */
-int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
+int channels_switch(struct gate *gate, unsigned int device, bool is_disabled)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
-        int r = n < 0 ? (int)n : set_channels(gate, device, channels, (size_t)n, is_disabled);
 
-        if (r == 0 && !is_disabled)
-                r = set_channels(gate, device, channels, (size_t)n, false);
+        return n < 0 ? (int)n : set_channels(gate, device, channels, (size_t)n, is_disabled);
+}
+
+/* The driver counts disables (gpu/control.c), and a newborn channel may have one of ours and one of a daemon's: so what
+ * is enabled is enabled twice. While memory is away nothing is switched here: they are off, and move/move.c enables
+ * what it has disabled (T2). */
+int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
+{
+        int r = gate->moving.is_off ? 0 : channels_switch(gate, device, is_disabled);
+
+        if (r == 0 && !is_disabled && !gate->moving.is_off)
+                r = channels_switch(gate, device, false);
         return r;
 }
 
 static struct gate_desired desired_of(const struct gate *gate, int device)
 {
+        if (gate->moving.is_off)
+                return (struct gate_desired){ .is_disabled = true };
         if (!gate->options.desired || device < 0)
                 return (struct gate_desired){ 0 };
         return gate->options.desired(gate->options.node_context, (unsigned int)device);

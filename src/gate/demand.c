@@ -114,6 +114,7 @@ static void demand_page_begin(struct gate *gate, const struct channel *channel)
         demand_page->page = page;
         demand_page->positions = (const volatile uint32_t *)(demand_page->page + channel->userd_at % PAGE);
         demand_page->put = demand_page->positions[PUT_AT / 4];
+        demand_page->mark = demand_page->positions[GET_AT / 4];
 }
 
 /* ---- all of them -------------------------------------------------------------------------------- */
@@ -183,7 +184,7 @@ static bool is_left_out(struct demand_page *demand_page)
         return demand_page->n_skipped != 0;
 }
 
-static void engine_read(struct demand_page *demand_page, struct gate_engine_signs *signs)
+static void engine_read(struct demand_page *demand_page, struct gate_engine_signs *signs, bool is_off)
 {
         bool has_moved, is_pending;
         uint32_t put;
@@ -201,9 +202,11 @@ static void engine_read(struct demand_page *demand_page, struct gate_engine_sign
         signs->n_pending += is_pending;
         demand_page->n_idle = has_moved || is_pending ? 0 : demand_page->n_idle + 1;
         demand_page->put = put;
+        if (!is_off)
+                demand_page->mark = put;
 }
 
-static void compute_read(struct demand_page *demand_page, struct gate_signs *signs)
+static void compute_read(struct demand_page *demand_page, struct gate_signs *signs, bool is_off)
 {
         uint32_t put;
 
@@ -214,6 +217,21 @@ static void compute_read(struct demand_page *demand_page, struct gate_signs *sig
         signs->has_moved |= put != demand_page->put;
         signs->n_pending += put != demand_page->positions[GET_AT / 4];
         demand_page->put = put;
+        if (!is_off)
+                demand_page->mark = put;
+}
+
+/* Put since before the channels went off, and not taken by the device: what ran until then is not. */
+bool demand_is_wanted(const struct demand *demand)
+{
+        for (size_t i = 0; i < demand->n; i++) {
+                const struct demand_page *page = &demand->items[i];
+
+                if (page->page && page->positions[PUT_AT / 4] != page->mark &&
+                    page->positions[PUT_AT / 4] != page->positions[GET_AT / 4])
+                        return true;
+        }
+        return false;
 }
 
 bool gate_signs_are_stale(const struct gate *gate)
@@ -224,6 +242,7 @@ bool gate_signs_are_stale(const struct gate *gate)
 void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret)
 {
         uint64_t changes = gate->channels.changes;
+        bool is_off = gate->moving.is_off; /* first: what is read below was put before */
         struct gate_signs signs = { 0 };
 
         if (gate->demand.changes != changes || !gate->demand.n) {
@@ -238,9 +257,9 @@ void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *
                 if (demand_page->device != (int)device)
                         continue;
                 if (demand_page->engine != RM_ENGINE_NONE)
-                        engine_read(demand_page, &signs.engines[demand_page->engine]);
+                        engine_read(demand_page, &signs.engines[demand_page->engine], is_off);
                 else
-                        compute_read(demand_page, &signs);
+                        compute_read(demand_page, &signs, is_off);
         }
         *ret = signs;
 }

@@ -44,6 +44,7 @@
 #include <sys/types.h>
 
 struct gate;
+struct gate_copier;
 
 /* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy, so that a
  * program learns that it is below one (preload/attach.h). Type 'F', so that the filter sees it. */
@@ -136,7 +137,8 @@ struct gate_options {
          */
         bool (*is_away)(void *context, pid_t process);
         void (*waits)(void *context, pid_t process, bool begins);
-        nsec wait_most; /* until it is answered that there is no memory; 0: GATE_WAIT_MOST */
+        const struct gate_copier *copier; /* by which memory may leave its devices (move/move.h); NULL: it does not */
+        nsec wait_most;                   /* until it is answered that there is no memory; 0: GATE_WAIT_MOST */
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.

@@ -5,6 +5,7 @@
 #include "base/lock.h"
 #include "gate/gate.h"
 #include "gate/host.h"
+#include "gate/move/moving.h"
 #include "gate/policy/budget.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
@@ -68,6 +69,7 @@ struct demand {
                 const uint8_t *page; /* NULL: could not be mapped */
                 const volatile uint32_t *positions;
                 uint32_t put;               /* as last seen */
+                uint32_t mark;              /* and as last seen while memory was not on its way (move/move.h) */
                 enum rm_engine engine;      /* NONE: graphics and compute */
                 uint32_t n_idle, n_skipped; /* reads in which it was idle; and reads it was left out since */
         } * items;
@@ -98,6 +100,7 @@ struct gate {
         struct probe probe;
         struct channels channels;
         struct demand demand; /* of the thread that controls the channels */
+        struct moving moving; /* memory that is away */
 
         struct lock ledger_lock;
         struct ledger *ledger; /* ledger_lock */
@@ -130,6 +133,8 @@ struct gate {
         } swept;
         _Atomic nsec orphans_at; /* when a client was last seen whose process is gone */
         struct budget budget;    /* the watcher's */
+        nsec used_before;        /* likewise: processor time of this process when it was counted last */
+        nsec used_to_move;       /* likewise: what of it was not for calls */
         atomic_bool is_spent;    /* the budget: threads rest before they take the next call */
         nsec busy_told_at;       /* the watcher's */
         nsec forgotten_at;       /* the watcher's: when threads were last forgotten */

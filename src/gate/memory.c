@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: pay, perform, and let the object keep the charge. */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/books.h"
 #include "gate/perform.h"
 
@@ -188,6 +189,8 @@ static bool commit_memory(struct request *request, struct ledger_entry *entry, s
         LOCKED(&gate->ledger_lock);
         ledger_put(gate->ledger, entry, &object, TAKE(*charge));
         ledger_pages_set(gate->ledger, call->client, handle, pages_after(request));
+        if (is_video(request))
+                move_note_object(request, handle);
         return true;
 }
 
@@ -296,6 +299,7 @@ int serve_fabric(struct request *request)
                         (void)ledger_put_over(gate->ledger, entry, &object, TAKE(charge), call->client, memory);
                 else
                         ledger_put(gate->ledger, entry, &object, TAKE(charge));
+                move_note_object(request, object.handle);
         }
         return reply(request, r);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients and objects: the tree of the ledger follows the driver's. */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/books.h"
 #include "gate/perform.h"
 
@@ -200,6 +201,7 @@ int serve_object(struct request *request)
         status = pay_object(request, object.device, &charge);
         if (status != RM_STATUS_OK)
                 return answer(request, status);
+        move_pin_named(request);
         request_lock(request, call->client, call->client);
         status = pay_reservation(request, &charge);
         if (status == RM_STATUS_OK)

@@ -42,6 +42,7 @@ struct request {
         struct gate_verdict verdict;
         enum gate_outcome outcome;
         uint8_t rights[RM_RIGHTS_SIZE]; /* what the block's pointer to rights points at */
+        bool is_inside;                 /* move/still.c: counted as under way */
         struct client_lock_pair locks;  /* that its handler has taken: request_lock */
         const struct tenant_fd
                 *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */

@@ -12,6 +12,7 @@
  * Source: uvm.c, uvm_va_space_mm.c, uvm_hmm.c, 535 to 595.
  */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/books.h"
 #include "gate/perform.h"
 
@@ -138,8 +139,10 @@ static void commit_hold(const struct request *request, struct ledger_entry *entr
         const struct rm_call *call = &request->call;
 
         if (ledger_map(request->gate->ledger, entry, request->space, call->base, call->length, mapped_on(request),
-                       call->source_client, call->source_object) == LEDGER_OK)
-                put_tables(request, tables);
+                       call->source_client, call->source_object) != LEDGER_OK)
+                return;
+        put_tables(request, tables);
+        move_note_map(request, mapped_on(request));
 }
 
 /* UVM maps with the pages that the memory has, if the addresses allow it. */

@@ -54,9 +54,20 @@ static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
         return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
 }
 
+/* What the gate has used for calls: a move is the operator's (move/move.h). */
+static nsec used_for_calls(struct gate *gate)
+{
+        nsec used = clock_cpus();
+
+        if (atomic_exchange(&gate->moving.has_worked, false) || gate->moving.is_at_work)
+                gate->used_to_move += used - gate->used_before;
+        gate->used_before = used;
+        return used - gate->used_to_move;
+}
+
 static void count_budget(struct gate *gate, nsec now)
 {
-        gate->is_spent = budget_count(&gate->budget, now, clock_cpus());
+        gate->is_spent = budget_count(&gate->budget, now, used_for_calls(gate));
         if (!gate->is_spent || (gate->busy_told_at && now - gate->busy_told_at < TELL_EACH))
                 return;
         gate->busy_told_at = now;

@@ -33,6 +33,9 @@ struct gpu_backend {
 
         /* Maps read-only what MAP_MEMORY has prepared on the descriptor; munmap(2) ends it. 0; -errno. */
         int (*map)(void *context, int fd, size_t size, const void **ret);
+
+        /* The same with the protection PROT_READ and PROT_WRITE, or one of them. */
+        int (*map_as)(void *context, int fd, size_t size, int protection, void **ret);
 };
 
 /* The simulated machine that SUBLET_SIM names, else this machine's driver. 0; -ENODEV: neither;

@@ -97,15 +97,25 @@ static int driver_open(void *context, const char *node)
         return fd < 0 ? -errno : fd;
 }
 
-static int driver_map(void *context, int fd, size_t size, const void **ret)
+static int driver_map_as(void *context, int fd, size_t size, int protection, void **ret)
 {
-        void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        void *at = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 
         (void)context;
         if (at == MAP_FAILED)
                 return -errno;
         *ret = at;
         return 0;
+}
+
+static int driver_map(void *context, int fd, size_t size, const void **ret)
+{
+        void *at = NULL;
+        int r = driver_map_as(context, fd, size, PROT_READ, &at);
+
+        if (r == 0)
+                *ret = at;
+        return r;
 }
 
 int gpu_driver_open(struct gpu_backend *ret, struct err *err)
@@ -115,7 +125,8 @@ int gpu_driver_open(struct gpu_backend *ret, struct err *err)
                                      .node = driver_node,
                                      .ioctl = driver_ioctl,
                                      .open = driver_open,
-                                     .map = driver_map };
+                                     .map = driver_map,
+                                     .map_as = driver_map_as };
         int r;
 
         if (access("/sys/module/nvidia/version", R_OK) < 0)

@@ -35,16 +35,26 @@ static int sim_backend_open(void *context, const char *name)
         return sim_open(machine.directory, name, O_CLOEXEC);
 }
 
-static int sim_backend_map(void *context, int fd, size_t size, const void **ret)
+static int sim_backend_map_as(void *context, int fd, size_t size, int protection, void **ret)
 {
         bool is_uvm;
-        intptr_t at = sim_mmap(fd, NULL, size, PROT_READ, MAP_SHARED, 0, &is_uvm);
+        intptr_t at = sim_mmap(fd, NULL, size, protection, MAP_SHARED, 0, &is_uvm);
 
         (void)context;
         if (at < 0 && at > -4096)
                 return (int)at;
-        *ret = (const void *)at;
+        *ret = (void *)at;
         return 0;
+}
+
+static int sim_backend_map(void *context, int fd, size_t size, const void **ret)
+{
+        void *at = NULL;
+        int r = sim_backend_map_as(context, fd, size, PROT_READ, &at);
+
+        if (r == 0)
+                *ret = at;
+        return r;
 }
 
 int gpu_sim_open(struct gpu_backend *ret, struct err *err)
@@ -53,7 +63,8 @@ int gpu_sim_open(struct gpu_backend *ret, struct err *err)
                                      .node = sim_backend_node,
                                      .ioctl = sim_backend_ioctl,
                                      .open = sim_backend_open,
-                                     .map = sim_backend_map };
+                                     .map = sim_backend_map,
+                                     .map_as = sim_backend_map_as };
         const char *directory = sim_directory();
         char path[512];
         int r;

@@ -110,6 +110,7 @@ void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
         tree_take(tree, &hold->node);
         tables_gone(ledger, hold->tables, hold->tables_on);
         memory_drop(ledger, hold->memory);
+        free(hold->recipe);
         free(hold);
 }
 

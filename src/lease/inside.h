@@ -23,6 +23,16 @@ struct memory {
         struct memory *below; /* that it is made over: held as long as this one lives; NULL: none */
         uint64_t loan;        /* another tenant's, which this one has by that loan and is not charged; 0: its own */
         bytes borrowed;       /* of a loan: its size */
+        bool is_pinned;       /* it never leaves its device (moves.c) */
+        bytes away;           /* what it was charged while it was on its device; 0: it is there */
+        struct quota *away_of;
+        size_t n_found; /* of its holders, by who looks for all of them */
+};
+
+/* How an object or a mapping was made (moves.c). */
+struct recipe {
+        size_t size;
+        uint8_t data[];
 };
 
 /* An object; or a client, the root of a tree: its parent is NULL and its handle is the client. */
@@ -35,6 +45,7 @@ struct node {
         struct memory *memory; /* NULL: an object that holds none */
         struct memory *pool;   /* what its page tables are of: its address space's memory; NULL: it has none */
         bytes tables, tables_most;
+        struct recipe *recipe; /* NULL: not known */
 };
 
 /* A mapping, a range or a managed range at (space, base), an export at (descriptor, index), or what a space retains at
@@ -52,6 +63,7 @@ struct hold {
         bytes tables;          /* of a mapping or a managed range: what its page tables take at most */
         uint32_t tables_on;    /* of which devices, a bit each */
         struct memory *memory; /* NULL: it holds none */
+        struct recipe *recipe; /* of a mapping; NULL: not known */
 };
 
 union room {

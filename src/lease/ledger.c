@@ -32,6 +32,7 @@ static void node_free(struct ledger *ledger, struct node *node)
         }
         memory_drop(ledger, node->memory);
         pool_drop(ledger, node);
+        free(node->recipe);
         free(node);
 }
 

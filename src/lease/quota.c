@@ -53,6 +53,14 @@ int quota_take(struct quota *quota, bytes size, struct charge *ret)
         return r == QUOTA_E_FULL ? refused(quota, size) : r;
 }
 
+struct charge quota_restore(struct quota *quota, bytes size)
+{
+        if (!size)
+                return (struct charge){ 0 };
+        raise_to(&quota->peak, atomic_fetch_add(&quota->used, size) + size);
+        return (struct charge){ quota, size };
+}
+
 int charge_resize(struct charge *charge, bytes size)
 {
         int r;

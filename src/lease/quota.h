@@ -47,6 +47,9 @@ int quota_take(struct quota *quota, bytes size, struct charge *ret);
 /* As quota_take, but without counting a refusal: for a caller that will try to make room. */
 int quota_try(struct quota *quota, bytes size, struct charge *ret);
 
+/* What had been granted, and was given back for a while: granted whatever the bound is by now. */
+struct charge quota_restore(struct quota *quota, bytes size);
+
 /* Makes a charge larger or smaller; at size 0 it still knows its quota and may grow again. Growing may be
  * QUOTA_E_FULL: the charge is as it was. -EINVAL: an empty charge cannot grow. */
 int charge_resize(struct charge *charge, bytes size);

@@ -5,6 +5,8 @@
  */
 #include "preload/inside.h"
 
+#include "gate/move/move.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -100,7 +102,7 @@ bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uui
         return true;
 }
 
-/* ---- state/open_files.h: a program sees its own descriptors close ------------------------------------------- */
+/* ---- state/open_files.h: a program sees its own descriptors close ---------------------------------------- */
 
 size_t files_count(struct files *files)
 {
@@ -120,7 +122,7 @@ uint64_t open_files_keep(struct open_files *files, int fd)
         return files_number(preload_here, fd);
 }
 
-/* ---- a supervisor's: the answer is known, or nobody is there to ask ---------------------------------------- */
+/* ---- a supervisor's: the answer is known, or nobody is there to ask -------------------------------------- */
 
 /* The kernel has freed what a process had before anybody hears of its end: nothing of ours keeps it. */
 bool has_late(struct gate *gate)
@@ -176,7 +178,7 @@ int serve_map(struct request *request)
         return r < 0 ? r : reply(request, r);
 }
 
-/* ---- GPU time is not decided here --------------------------------------------------------------------------- */
+/* ---- GPU time is not decided here ------------------------------------------------------------------------ */
 
 uint32_t channel_control_reserve(struct request *request)
 {
@@ -213,6 +215,43 @@ int serve_schedule(struct request *request)
 
 /* There are no jobs here: all processes of the tenant dup as they like. */
 void loans_maker(struct request *request)
+{
+        (void)request;
+}
+
+/* ---- move/move.h: a program's memory stays where it is --------------------------------------------------- */
+
+int move_enter(struct request *request)
+{
+        (void)request;
+        return 0;
+}
+
+void move_leave(struct request *request)
+{
+        (void)request;
+}
+
+void move_note_object(const struct request *request, uint32_t handle)
+{
+        (void)request;
+        (void)handle;
+}
+
+void move_note_map(const struct request *request, uint64_t where)
+{
+        (void)request;
+        (void)where;
+}
+
+void move_pin(struct gate *gate, uint32_t client, uint32_t object)
+{
+        (void)gate;
+        (void)client;
+        (void)object;
+}
+
+void move_pin_named(const struct request *request)
 {
         (void)request;
 }

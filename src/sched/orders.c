@@ -95,6 +95,8 @@ static bool list_channels(struct sched *sched, size_t *n, const struct sched_ent
 {
         size_t to = *n;
 
+        if (!is_disabled && control_block_is_held(tenant->control))
+                return true; /* its memory is away */
         for (size_t i = skip; i < tenant->channels.n; i++) {
                 if (!is_disabled && tenant->engines[tenant->channels.engines[i]].is_disabled)
                         continue;
@@ -291,7 +293,7 @@ static bool switch_all(struct sched *sched, bool is_disabled, nsec now)
 static bool anybody_is_off(const struct sched *sched)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
-                if (sched->tenants[i]->is_disabled)
+                if (sched->tenants[i]->is_disabled && !control_block_is_held(sched->tenants[i]->control))
                         return true;
         return false;
 }
@@ -311,9 +313,9 @@ static struct sched_entity *kick_candidate(struct sched *sched, nsec now)
         if (!sched->meter || anybody_is_off(sched))
                 return NULL;
         for (size_t i = 0; i < sched->n_tenants; i++)
-                if (is_due(sched, sched->tenants[i], now))
+                if (!control_block_is_held(sched->tenants[i]->control) && is_due(sched, sched->tenants[i], now))
                         return sched->tenants[i];
-        if (!tenant || !sched->is_occupied)
+        if (!tenant || !sched->is_occupied || control_block_is_held(tenant->control))
                 return NULL;
         if (tenant->device->can_watch)
                 return quiet_kick(sched, tenant, now) ? tenant : NULL;

@@ -185,8 +185,9 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
                 tenant_unlink(sched, tenant);
                 if (ret_used)
                         *ret_used = tenant->billed;
-                if (tenant->is_disabled || tenant->is_in_call ||
-                    engines_are_off(tenant)) { /* the thread enables its channels */
+                if (!control_block_is_held(tenant->control) &&
+                    (tenant->is_disabled || tenant->is_in_call ||
+                     engines_are_off(tenant))) { /* the thread enables its channels */
                         tenant->next = sched->removed;
                         sched->removed = TAKE(tenant);
                 }

@@ -165,6 +165,10 @@ static size_t view_build(struct sched *sched, nsec now)
 
                 ask_to_watch(tenant, watch);
                 view_tenant(sched, tenant, &sched->view[i]);
+                if (control_block_is_held(tenant->control)) {
+                        sched->view[i].work = TURNS_WORK_NONE;
+                        sched->view[i].launched_at = 0;
+                }
                 tenant->wants = does_want(&sched->view[i], tenant, now);
         }
         if (sched->state.turned_at)
@@ -220,7 +224,9 @@ static nsec orders_decide(struct sched *sched, nsec now)
         view.n_tenants = view_build(sched, now);
         until = together_decide(sched, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
-                sched->tenants[i]->order = sched->orders[i];
+                sched->tenants[i]->order = control_block_is_held(sched->tenants[i]->control) ?
+                                                   (struct turns_order){ .is_disabled = true } :
+                                                   sched->orders[i];
         claims_note(sched);
         waits_until = waits_watch(sched, now);
         until = waits_until < until ? waits_until : until;

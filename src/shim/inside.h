@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "gpu/backend.h"
 #include "shim/jobs.h"
+#include "shim/mover.h"
 #include "shim/reconciler.h"
 
 struct shim {
@@ -23,6 +24,7 @@ struct shim {
         struct record_writer *writer; /* of `sublet run --record`; NULL: none */
         bool is_ending;               /* all its processes are being ended */
         struct jobs jobs;
+        struct mover mover;
         nsec published_at; /* publish */
         bool is_lent;      /* it has ended, and what it lent is not back */
 
@@ -50,6 +52,9 @@ bool talk_hello(struct shim *shim);
 
 /* Tries keeper.sock once. True: a daemon has the hello. */
 bool talk_reconnect(struct shim *shim);
+
+/* To the daemon: how a way has ended that it asked for. */
+void talk_moved(struct shim *shim);
 
 /* Handle one message; a socket that has hung up becomes -1. */
 void talk_daemon(struct shim *shim);

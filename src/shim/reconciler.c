@@ -2,9 +2,12 @@
 /* Makes the desired state true; see reconciler.h. */
 #include "shim/reconciler.h"
 
+#include "gate/move/move.h"
+
 #include <sys/prctl.h>
 
 #define ROUND (250 * NSEC_PER_MSEC)
+#define LOOK (5 * NSEC_PER_MSEC) /* for work on channels that are off, while memory is away */
 #define SILENT (CONTROL_BLOCK_SILENT_MSEC * NSEC_PER_MSEC)
 
 /* No daemon maintains the desired state: S2, S3, or none has sent a heartbeat yet. */
@@ -157,6 +160,22 @@ static nsec devices_reconcile(struct reconciler *reconciler)
         return back;
 }
 
+/* A channel that is off has work: the daemon learns it as it learns of a call that waits. Returns when to be back. */
+static nsec wanted_look(struct reconciler *reconciler, nsec back)
+{
+        struct control_waiting *waiting = &reconciler->control->waiting;
+        bool is_wanted =
+                gate_is_moved(reconciler->gate) && (reconciler->is_wanted || gate_move_is_wanted(reconciler->gate));
+        nsec soon = clock_now() + LOOK;
+
+        if (is_wanted && !reconciler->is_wanted)
+                waiting->process = 0; /* of whichever */
+        if (is_wanted != reconciler->is_wanted)
+                waiting->n += is_wanted ? 1 : UINT32_MAX;
+        reconciler->is_wanted = is_wanted;
+        return gate_is_moved(reconciler->gate) && soon < back ? soon : back;
+}
+
 static void *reconciler_run(void *context)
 {
         struct reconciler *reconciler = context;
@@ -164,7 +183,7 @@ static void *reconciler_run(void *context)
         (void)prctl(PR_SET_NAME, "steward");
         while (!reconciler->is_ending) {
                 uint32_t seen = reconciler->control->desired;
-                nsec back = devices_reconcile(reconciler), now = clock_now();
+                nsec back = wanted_look(reconciler, devices_reconcile(reconciler)), now = clock_now();
 
                 if (back > now)
                         (void)control_block_wait(reconciler->control, seen, back - now);

@@ -35,6 +35,7 @@ struct reconciler {
                 nsec checked_at;
                 nsec retry_at; /* when to set a slice again that could not be set; 0: all could */
         } devices[LEASE_DEVICES_MAX];
+        bool is_wanted; /* memory is away, and work was seen that waits for it */
 };
 
 /* gate, control and lease are set. 0; -errno. */

@@ -12,18 +12,17 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "record/record.h"
+#include "shim/harden.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
 #include "wire/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -36,8 +35,6 @@ enum {
         EXIT_USAGE = 2,
         EXIT_FAILED = 125,
 };
-
-#define OOM_SCORE "-900"
 
 /* How long the account of an ended tenant waits for a daemon that takes it. */
 #define LINGER (10 * NSEC_PER_SEC)
@@ -156,53 +153,6 @@ static int read_lease(struct message_lease *ret, struct err *err)
         return r < 0 ? err_say(err, r, "shim: descriptor %d holds no lease", SHIM_FD_LEASE) : 0;
 }
 
-/* A service manager signals all processes at a stop, but a shim lasts as long as its tenant. A broken stderr is no
- * reason to end either. */
-static void ignore_signals(void)
-{
-        static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM };
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-                (void)signal(numbers[i], SIG_IGN);
-}
-
-/* Keeps what it takes to read a tenant of any user and to end it. The permitted set stays, see gate/listen.c. */
-static void drop_capabilities(void)
-{
-        static const unsigned int kept[] = { CAP_SYS_PTRACE, CAP_KILL, CAP_DAC_READ_SEARCH };
-        struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-        struct __user_cap_data_struct data[2] = { 0 };
-        uint32_t effective = 0;
-
-        if (syscall(SYS_capget, &header, data) < 0)
-                return;
-        for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-                effective |= CAP_TO_MASK(kept[i]);
-        data[0].effective = data[0].permitted & effective;
-        data[1].effective = 0;
-        data[0].inheritable = data[1].inheritable = 0;
-        (void)syscall(SYS_capset, &header, data);
-}
-
-/* When memory runs out, the tenant goes first: without its shim it would be lost anyway. */
-static void keep_from_oom(void)
-{
-        _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-        if (fd >= 0)
-                (void)!write(fd, OOM_SCORE, strlen(OOM_SCORE));
-}
-
-static void harden(void)
-{
-        (void)prctl(PR_SET_NAME, "keeper");
-        ignore_signals();
-        keep_from_oom();
-        drop_capabilities();
-        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-        (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
 static int new_control_block(struct shim *shim, struct err *err)
 {
         int r = control_block_new(shim->terms.tenant, shim->terms.owner, shim->lease.n_devices, &shim->control,
@@ -252,11 +202,15 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .give_back = has_job ? on_give_back : NULL,
                                         .is_away = publish_is_away,
                                         .waits = publish_waits,
+                                        .copier = &shim->mover.copier,
                                         .wait_most = shim->terms.swap ? TURN_WAIT_MOST : 0,
                                         .usage_changed = on_books,
                                         .node_context = shim };
         int r;
 
+        r = mover_init(&shim->mover, &shim->backend);
+        if (r < 0)
+                return err_set(err, r, "starting the gate");
         if (has_job)
                 jobs_init(&shim->jobs, shim->dir, &shim->terms);
         r = gate_new(&options, SHIM_FD_LISTENER, &shim->gate);
@@ -264,7 +218,7 @@ static int start_gate(struct shim *shim, struct err *err)
                 return err_set(err, r, "starting the gate");
         if (has_job)
                 jobs_start(&shim->jobs, shim->gate);
-        shim->reconciler.gate = shim->gate;
+        shim->reconciler.gate = shim->mover.gate = shim->gate;
         shim->reconciler.control = shim->control;
         shim->reconciler.lease = &shim->lease;
         return 0;
@@ -355,7 +309,8 @@ static void shim_serve(struct shim *shim)
         for (;;) {
                 struct pollfd fds[] = { { shim->is_lent ? -1 : gate_over(shim->gate), POLLIN, 0 },
                                         { shim->daemon, POLLIN, 0 },
-                                        { shim->run, POLLIN, 0 } };
+                                        { shim->run, POLLIN, 0 },
+                                        { shim->mover.done, POLLIN, 0 } };
 
                 (void)poll(fds, ARRAY_SIZE(fds), wait_ms(shim));
                 if ((fds[0].revents || shim->is_lent) && is_over(shim))
@@ -364,6 +319,8 @@ static void shim_serve(struct shim *shim)
                         talk_daemon(shim);
                 if (fds[2].revents)
                         talk_run(shim);
+                if (fds[3].revents && mover_take(&shim->mover) == MOVER_ANSWER)
+                        talk_moved(shim);
                 daemon_find(shim);
                 if (shim->jobs.is_lender_lost && !shim->is_ending)
                         shim_end_tenant(shim);
@@ -431,8 +388,8 @@ int shim_main(int argc, char **argv)
         shim.run = fcntl(SHIM_FD_RUN, F_GETFD) < 0 ? -1 : SHIM_FD_RUN;
         shim.init = fcntl(SHIM_FD_INIT, F_GETFD) < 0 ? -1 : SHIM_FD_INIT;
         is_listener =
-                shim_is_listener(SHIM_FD_LISTENER); /* before harden: afterwards /proc/self is closed to us, too */
-        harden();
+                shim_is_listener(SHIM_FD_LISTENER); /* before shim_harden: afterwards /proc/self is closed to us, too */
+        shim_harden();
         r = is_listener ? shim_prepare(&shim, &err) :
                           err_say(&err, -EBADF, "the descriptor sent as the tenant's listener is not one");
         if (r < 0) {
@@ -441,6 +398,7 @@ int shim_main(int argc, char **argv)
                 return EXIT_FAILED;
         }
         shim_serve(&shim);
+        mover_stop(&shim.mover); /* it holds files of the tenant's clients */
         account_deliver(&shim, clock_now() - start);
         reconciler_stop(&shim.reconciler);
         if (jobs_has(&shim.terms))

@@ -191,6 +191,53 @@ static void on_join(struct shim *shim, struct message *message)
                 (void)close(listener);
 }
 
+/* ---- moves: what the daemon asks for, and how it ended --------------------------------------------------- */
+
+static const char *const outcomes[] = { [GATE_MOVE_DONE] = "done",
+                                        [GATE_MOVE_CANNOT] = "cannot",
+                                        [GATE_MOVE_AS_BEFORE] = "as-before",
+                                        [GATE_MOVE_LOST] = "lost" };
+
+static void moved_send(struct shim *shim, uint64_t serial, const struct gate_moved *moved)
+{
+        json_t *body = message_new("moved");
+        LOCKED(&shim->talk_lock);
+
+        (void)json_object_set_new(body, "serial", json_integer((json_int_t)serial));
+        (void)json_object_set_new(body, "outcome", json_string(outcomes[moved->outcome]));
+        (void)json_object_set_new(body, "text", json_string(moved->text));
+        (void)json_object_set_new(body, "bytes", json_integer((json_int_t)moved->size));
+        (void)json_object_set_new(body, "pieces", json_integer((json_int_t)moved->n));
+        (void)json_object_set_new(body, "stays", json_integer((json_int_t)moved->stays));
+        (void)json_object_set_new(body, "prepared_us", json_integer(moved->prepared / NSEC_PER_USEC));
+        (void)json_object_set_new(body, "copied_us", json_integer(moved->copied / NSEC_PER_USEC));
+        (void)json_object_set_new(body, "changed_us", json_integer(moved->changed / NSEC_PER_USEC));
+        (void)peer_send(shim->daemon, body, NULL, 0);
+}
+
+void talk_moved(struct shim *shim)
+{
+        shim->control->move.is_away = gate_is_moved(shim->gate);
+        control_block_notify(shim->control);
+        if (!shim->mover.has_next) /* else a daemon asked that is not there any more */
+                moved_send(shim, shim->mover.way.serial, &shim->mover.moved);
+}
+
+static void on_move(struct shim *shim, const json_t *body)
+{
+        struct mover_way way = { .serial = (uint64_t)message_number(body, "serial", 0),
+                                 .is_out = message_flag(body, "out", false),
+                                 .is_steered = message_flag(body, "steered", false),
+                                 .part = (unsigned int)message_number(body, "part", 0) };
+        int r = mover_start(&shim->mover, &way);
+        struct gate_moved moved = { .outcome = GATE_MOVE_AS_BEFORE };
+
+        if (r == 0)
+                return;
+        (void)snprintf(moved.text, sizeof(moved.text), "starting a move: %s", strerror(-r));
+        moved_send(shim, way.serial, &moved);
+}
+
 /* From the daemon to `sublet run`: a device is lost, for example. */
 static void event_pass_on(struct shim *shim, json_t *body)
 {
@@ -210,6 +257,8 @@ void talk_daemon(struct shim *shim)
                 on_set(shim, message.body);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "join"))
                 on_join(shim, &message);
+        else if (r == MESSAGE_OK && !strcmp(message_type(&message), "move"))
+                on_move(shim, message.body);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
                 shim_end_tenant(shim);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))

@@ -67,6 +67,9 @@ static_assert(sizeof(struct control_before) == 8 * LEASE_DEVICES_MAX + 16 * CONT
 static_assert(offsetof(struct control_block, listed_at) ==
                       offsetof(struct control_block, before) + sizeof(struct control_before),
               "layout of the control block");
+static_assert(offsetof(struct control_block, move) == offsetof(struct control_block, listed_at) + 8,
+              "layout of the control block");
+static_assert(sizeof(struct control_move) == 16, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -86,6 +89,7 @@ static const size_t sizes[] = { 0,
                                 offsetof(struct control_block, waiting),
                                 offsetof(struct control_block, began),
                                 offsetof(struct control_block, before),
+                                offsetof(struct control_block, move),
                                 sizeof(struct control_block) };
 static_assert(ARRAY_SIZE(sizes) == CONTROL_BLOCK_VERSION + 1, "a size for each version");
 
@@ -206,6 +210,16 @@ struct control_began *control_block_began(struct control_block *control)
 struct control_before *control_block_before(struct control_block *control)
 {
         return control && control->version >= 7 ? &control->before : NULL;
+}
+
+struct control_move *control_block_move(struct control_block *control)
+{
+        return control && control->version >= 8 ? &control->move : NULL;
+}
+
+bool control_block_is_held(const struct control_block *control)
+{
+        return control->version >= 8 && control->move.is_held;
 }
 
 const struct control_kinds *control_block_kinds(const struct control_block *control, unsigned int device)

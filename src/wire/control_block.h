@@ -30,7 +30,8 @@
 #include <sys/types.h>
 
 enum {
-        CONTROL_BLOCK_VERSION = 7,     /* 1 ends with channels, 2 engines, 3 loans, 4 kinds, 5 waiting, 6 began */
+        CONTROL_BLOCK_VERSION =
+                8, /* 1 ends with channels, 2 engines, 3 loans, 4 kinds, 5 waiting, 6 began, 7 listed_at */
         CONTROL_BLOCK_CHANNELS = 1536, /* the most that a lease gives */
         CONTROL_BLOCK_PROCESSES = 128,
         CONTROL_BLOCK_LOANS = 64,
@@ -118,8 +119,8 @@ struct control_suspension {
 };
 
 struct control_waiting {
-        _Atomic uint32_t n;       /* S: driver calls that wait because the tenant is suspended */
-        _Atomic int32_t process;  /* S: of the latest */
+        _Atomic uint32_t n; /* S: driver calls that wait because the tenant is suspended; and 1 for work that does */
+        _Atomic int32_t process;  /* S: of the latest call; 0: it was work */
         _Atomic uint32_t is_idle; /* D, for the daemon after it: it was suspended because it was idle */
         _Atomic uint32_t is_out;  /* S at first, then D: it is suspended for others' sake, and is to come in again */
 };
@@ -138,6 +139,14 @@ struct control_before {
                 _Atomic uint32_t process, device; /* index into suspension.processes */
                 _Atomic bytes held;               /* 0: it has ended, or no row */
         } rows[CONTROL_BLOCK_PROCESSES];
+};
+
+/* Of a tenant whose memory its shim moves by itself (gate/move/move.h). */
+struct control_move {
+        _Atomic uint32_t by_shim; /* D, for the daemon after it: that is how it is suspended */
+        _Atomic uint32_t is_held; /* D: its channels are off, whatever the turns say, until this is 0 */
+        _Atomic uint32_t is_away; /* S: its memory is in host memory, or on its way */
+        _Atomic uint32_t unused;
 };
 
 struct control_block {
@@ -175,7 +184,8 @@ struct control_block {
         struct control_waiting waiting;                                 /* since version 5: control_block_waiting */
         struct control_began began;                                     /* since version 6: control_block_began */
         struct control_before before;                                   /* since version 7: control_block_before */
-        _Atomic nsec listed_at; /* S, since version 7: `processes` is not older; clock_now */
+        _Atomic nsec listed_at;   /* S, since version 7: `processes` is not older; clock_now */
+        struct control_move move; /* since version 8: control_block_move */
 };
 
 enum {
@@ -212,6 +222,12 @@ struct control_waiting *control_block_waiting(struct control_block *control);
 
 /* NULL: likewise. */
 struct control_began *control_block_began(struct control_block *control);
+
+/* NULL: likewise. */
+struct control_move *control_block_move(struct control_block *control);
+
+/* D. Its channels are to be off. */
+bool control_block_is_held(const struct control_block *control);
 
 /* D. NULL: likewise. */
 struct control_before *control_block_before(struct control_block *control);

@@ -6,8 +6,8 @@
  *      run -> daemon     lease, then listener + [listener]; return + [lease descriptor, usage segment]
  *      daemon -> run     granted, or refused; returned
  *      shim -> run       event, report, end       (the shim gets the daemon's end of that socket)
- *      daemon -> shim    set, end, join + [listener], event       (event: name, level, text; for `sublet run` to print)
- *      shim -> daemon    hello + [control block], event, changed, ended
+ *      daemon -> shim    set, move, end, join + [listener], event (name, level, text; for `sublet run` to print)
+ *      shim -> daemon    hello + [control block], event, changed, moved, ended
  *      shim -> shim      borrow + [files], lent; stands; return_loan      (of one job: shim/jobs.h)
  *
  * Unknown fields are ignored, missing ones keep their defaults; of a newer "v", known fields are read. Fields:

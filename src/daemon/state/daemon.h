@@ -40,6 +40,16 @@ struct unmanaged;
 struct connection;
 struct watch;
 
+/* How tenants are suspended. */
+enum suspend_by {
+        SUSPEND_BY_CHECKPOINT, /* by the driver's own calls */
+        SUSPEND_BY_AUTO,       /* by copies, where most of a tenant's memory can be moved so; else by checkpoint */
+        SUSPEND_BY_COPIES,     /* by copies, or not at all */
+};
+
+/* What a daemon does that was not told. */
+#define SUSPEND_BY_DEFAULT SUSPEND_BY_CHECKPOINT
+
 struct settings {
         char dir[96];                   /* sockets and the lock */
         char state[256];                /* the store's file */
@@ -48,6 +58,7 @@ struct settings {
         const char *own_memory;         /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
+        enum suspend_by suspend_by;
         bytes swap;         /* host memory for suspended tenants, in all; 0: no limit, and no lease with --swap */
         permille swap_cost; /* of a turn of a tenant with --swap, that moving may cost */
         bool stops_unmanaged;

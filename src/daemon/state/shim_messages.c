@@ -167,6 +167,8 @@ int shims_handle(struct daemon *daemon, struct tenant *tenant, struct message *m
                 on_event(daemon, tenant, message->body);
         else if (!strcmp(type, "changed"))
                 on_changed(daemon, tenant, message->body);
+        else if (!strcmp(type, "moved"))
+                suspend_moved(daemon, tenant, message->body);
         else if (!strcmp(type, "ended"))
                 on_ended(tenant, message->body);
         else if (!strcmp(type, "failed"))

@@ -62,7 +62,8 @@ int suspend_ask(struct daemon *daemon, struct tenant *tenant, bool suspends, uid
 void suspend_take(struct daemon *daemon, struct tenant *tenant);
 
 void suspend_reap(struct daemon *daemon, pid_t process, int status); /* does nothing if it was no helper */
-void suspend_tick(struct daemon *daemon);                            /* kills helpers whose time is over */
+void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *body); /* its shim has answered */
+void suspend_tick(struct daemon *daemon); /* kills helpers whose time is over */
 
 /* Its shim has died, and with it the way back: ends the processes that were suspended, or on their way. How many. */
 unsigned int suspend_strand(struct tenant *tenant);

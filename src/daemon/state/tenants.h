@@ -58,17 +58,24 @@ struct tenant_event_limit {
 };
 
 /* suspend.c's. */
+enum {
+        BY_SHIM_HOW = 120,
+};
+
 struct tenant_suspension {
         enum suspension_state state; /* as the control block has it */
         pid_t helper;                /* 0: none */
         int output;                  /* of the helper */
-        bool is_waiting;             /* for a new list of processes, before the helper starts */
-        nsec since;                  /* clock_now when it began */
-        nsec moves_at;               /* when its helper began; 0: it has none */
-        nsec looked_at;              /* whether its processes are there still; swapped.c */
-        bytes held;                  /* on all devices, then */
-        char cause[64];              /* who asked, or why nobody had to */
-        char text[240];              /* why the latest attempt failed; "": it did not */
+        bool is_moving;              /* its shim moves its memory (by_shim.h), as it was asked by: */
+        uint64_t serial;
+        bool is_waiting;       /* for a new list of processes, before the helper starts */
+        nsec since;            /* clock_now when it began */
+        nsec moves_at;         /* when its helper began; 0: it has none */
+        nsec looked_at;        /* whether its processes are there still; swapped.c */
+        bytes held;            /* on all devices, then */
+        char cause[64];        /* who asked, or why nobody had to */
+        char how[BY_SHIM_HOW]; /* what its shim says of the way that it has gone; "": nothing */
+        char text[240];        /* why the latest attempt failed; "": it did not */
 };
 
 /* swap.c's, of a tenant with --swap. Times are clock_now's. */

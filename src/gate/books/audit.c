@@ -49,6 +49,8 @@ static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_he
 {
         uint64_t n_performed = gate->n_performed;
 
+        if (gate->moving.state == MOVE_LEAVING || gate->moving.state == MOVE_RETURNING)
+                return false;
         *ret_held = covered(gate, device);
         if (*ret_held == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
                 return false;

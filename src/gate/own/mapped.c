@@ -9,6 +9,7 @@
  * such mappings down with the object.
  */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
@@ -62,6 +63,7 @@ int serve_map(struct request *request)
         struct ledger_entry *entry;
         uint64_t file;
 
+        move_pin(gate, request->call.client, request->call.object);
         if (!is_host(gate, &request->call))
                 return reply(request, perform(request));
         named = tenant_fd_get(request, (int)rm_get32(request->block, request->call.block_size, FD_AT));

@@ -10,11 +10,16 @@
  *               an address, without tables (ctxdmaMapTo, context_dma.c). Each dup of a reservation grows for itself
  */
 #include "gate/act.h"
+#include "gate/move/move.h"
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
 #include "gate/policy/own.h"
 #include "rm/numbers.h"
+
+enum {
+        MEMORY_AT = 12, /* of MAP_DMA: what is mapped */
+};
 
 static int take_on(struct request *request, unsigned int device, bytes size)
 {
@@ -73,6 +78,7 @@ int serve_map_dma(struct request *request)
         int device, r;
         bytes more, need;
 
+        move_pin(gate, call->client, rm_get32(request->block, call->block_size, MEMORY_AT));
         request_lock(request, call->client, call->client);
         device = object_device(gate, call->client, call->object);
         {

@@ -221,9 +221,11 @@ static uint32_t channel_switch_apply(struct machine *machine, const struct chann
 
                 if (object && object->channel && channel_switch->is_gentle)
                         runlist_retire(&object->channel->run, at);
-                else if (object && object->channel)
+                else if (object && object->channel) {
                         runlist_set_disabled(&object->channel->run, channel_switch->is_disabled, at);
-                else
+                        if (!channel_switch->is_disabled)
+                                mem_returned(machine, channel_switch->clients[i]);
+                } else
                         status = RM_STATUS_INVALID_CHANNEL;
         }
         return status;

@@ -267,6 +267,9 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
         if (request->call.class_or_cmd != RM_CLASS_HOST_MEMORY &&
             request->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR && !is_dummy(request->call.class_or_cmd))
                 return RM_STATUS_INVALID_CLASS;
+        if (request->call.class_or_cmd == RM_CLASS_OS_DESCRIPTOR && machine->faults.pin_refused_at &&
+            --machine->faults.pin_refused_at == 0)
+                return RM_STATUS_NO_MEMORY;
         r = handles_put(request->client, request->call.parent, request->call.object, request->call.class_or_cmd,
                         &object);
         if (r != HANDLES_OK)

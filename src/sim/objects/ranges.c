@@ -69,15 +69,52 @@ void range_make_resident(struct range *range, struct gpu *gpu)
         range->gpu = gpu;
 }
 
-/* Memory that filled the range: what a program sees there is its file. */
+static struct kept_file **kept_at(struct range *range, uint64_t base, uint64_t length)
+{
+        struct kept_file **at = &range->kept;
+
+        while (*at && ((*at)->base != base || (*at)->length != length))
+                at = &(*at)->next;
+        return at;
+}
+
+static void kept_drop(struct kept_file **at)
+{
+        struct kept_file *kept = *at;
+
+        *at = kept->next;
+        if (kept->fd >= 0)
+                close(kept->fd);
+        free(kept);
+}
+
 static void file_keep(struct range *range, const struct mapping *mapping)
 {
+        struct kept_file **at, *kept;
+
         if (range->kind != RANGE_EXTERNAL || !mapping->memory || mapping->memory->fd < 0 ||
-            mapping->base != range->base || mapping->length != range->length || mapping->memory->size != range->length)
+            mapping->memory->size != mapping->length)
                 return;
-        if (range->fd >= 0)
-                close(range->fd);
-        range->fd = fcntl(mapping->memory->fd, F_DUPFD_CLOEXEC, 0);
+        at = kept_at(range, mapping->base, mapping->length);
+        if (*at)
+                kept_drop(at);
+        kept = malloc(sizeof(*kept));
+        if (!kept)
+                return;
+        *kept = (struct kept_file){ range->kept, mapping->base, mapping->length,
+                                    fcntl(mapping->memory->fd, F_DUPFD_CLOEXEC, 0) };
+        range->kept = kept;
+}
+
+void range_adopt(struct range *range, const struct mapping *mapping)
+{
+        struct kept_file **at = kept_at(range, mapping->base, mapping->length);
+
+        if (!*at || mapping->length != mapping->memory->size)
+                return;
+        if (mem_adopt(mapping->memory, (*at)->fd))
+                (*at)->fd = -1;
+        kept_drop(at);
 }
 
 void range_unmap(struct range *range, uint64_t base, uint64_t length, const struct gpu *gpu)
@@ -103,6 +140,8 @@ void range_free(struct space *space, struct range *range)
         LIST_REMOVE(&space->ranges, range);
         range_unmap(range, range->base, range->length, NULL);
         range_evict(range);
+        while (range->kept)
+                kept_drop(&range->kept);
         if (range->fd >= 0)
                 close(range->fd);
         free(range);

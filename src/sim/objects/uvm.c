@@ -151,8 +151,7 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
         range_unmap(range, request->call.base, request->call.length, gpu);
         *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, NULL, 0 };
         range->mappings = mapping;
-        if (range->fd >= 0 && range->length == memory->size && mem_adopt(memory, range->fd))
-                range->fd = -1;
+        range_adopt(range, mapping);
         return mapping_tables(gpu, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
 }
 

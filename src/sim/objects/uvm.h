@@ -30,6 +30,13 @@ struct retained {
         struct group *group;
 };
 
+/* What a program sees where a memory was mapped as a whole: its file, for the next one there (mem_adopt). */
+struct kept_file {
+        struct kept_file *next;
+        uint64_t base, length;
+        int fd;
+};
+
 struct range {
         struct range *next;
         enum range_kind kind;
@@ -37,8 +44,9 @@ struct range {
         struct mapping *mappings;        /* external */
         struct heap_evictable evictable; /* managed */
         struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
-        int fd;       /* bytes of a pool or managed range; -1: not mapped yet. External: of what filled it, mem_adopt */
-        pid_t mapper; /* the process that mapped a managed range */
+        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
+        struct kept_file *kept;          /* external */
+        pid_t mapper;                    /* the process that mapped a managed range */
 };
 
 struct space {
@@ -55,6 +63,9 @@ uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uin
 void range_make_resident(struct range *range, struct gpu *gpu); /* NULL: nowhere */
 void range_unmap(struct range *range, uint64_t base, uint64_t length,
                  const struct gpu *gpu); /* what is mapped wholly inside, on one device or (NULL) on all */
+
+/* The memory is mapped there as a whole: it takes the file over of what was before it. */
+void range_adopt(struct range *range, const struct mapping *mapping);
 void range_free(struct space *space, struct range *range);
 
 /* What it points to goes. */

@@ -73,6 +73,9 @@ struct memory {
         pid_t pages_of; /* the bytes are this process's, at pages_at; 0: they are fd's */
         uint64_t pages_at;
         uint32_t attr, attr2;
+        uint32_t client;   /* that allocated it; 0: nobody by request */
+        bool is_returning; /* it has another's file, and its channels are not on yet: mem_adopt */
+        struct memory *next_returning;
         bool is_page;             /* the page of live figures, class 0xde; takes nothing */
         struct memory *next_page; /* of the same device */
         struct memory *below;     /* fabric memory: what it is made over, which it holds; NULL: none */
@@ -221,6 +224,7 @@ struct machine {
         nsec now;            /* monotonic */
         nsec realtime_since; /* what to add to it for the time of day */
         uint64_t n_range_groups;
+        struct memory *returning; /* whose programs still see memory that is away */
         struct dma_map *dma_maps; /* the latest first; spaces.c */
         struct late_answer *late_answers;
         struct channel_switch *channel_switches; /* the soonest first */
@@ -337,8 +341,9 @@ uint32_t alloc_status(int r);
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
 struct memory *mem_ref(struct memory *memory);
 void mem_unref(struct memory *memory);
-int mem_fd(struct memory *memory);             /* borrowed; or -errno */
-bool mem_adopt(struct memory *memory, int fd); /* true: it has the descriptor of freed memory now */
+int mem_fd(struct memory *memory);                           /* borrowed; or -errno */
+bool mem_adopt(struct memory *memory, int fd);               /* true: it has the descriptor of freed memory now */
+void mem_returned(struct machine *machine, uint32_t client); /* channels of the client are enabled */
 
 /* Of the memory classes; and VID_HEAP_CONTROL. */
 uint32_t mem_alloc(struct object *object, struct part *params);

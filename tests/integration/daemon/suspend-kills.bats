@@ -107,36 +107,38 @@ is_gone() {
 }
 
 # SUBLET_KILLS=400 SUBLET_SECONDS=1200 for a long run, SUBLET_SEED=N for the same one again
-@test "whoever is killed at any moment of a suspension: as before, suspended, or ended with an event, and nothing is left" {
+# kill_all WAY VICTIM...: suspended that way
+kill_all() {
         local kills=${SUBLET_KILLS:-8} until=$((SECONDS + ${SUBLET_SECONDS:-60})) seed=${SUBLET_SEED:-$RANDOM}
-        local victims=(helper daemon shim program) i way victim delay empty asked program shim name held
+        local by=$1 victims=("${@:2}") i way victim delay empty asked program shim name held
         declare -A ends=() span=()
         echo "seed $seed"
         RANDOM=$seed
-        daemon_start
+        daemon_start --suspend-by "$by"
         empty=$(free_mib)
         begin
         span[suspend]=$(took suspend)
         span[resume]=$(took resume)
         echo "suspend ${span[suspend]} ms, resume ${span[resume]} ms"
         for ((i = 0; i < kills && SECONDS < until; i++)); do
-                victim=${victims[i % 4]}
-                way=$([ $((i / 4 % 2)) -eq 0 ] && echo suspend || echo resume)
+                victim=${victims[i % ${#victims[@]}]}
+                way=$([ $((i / ${#victims[@]} % 2)) -eq 0 ] && echo suspend || echo resume)
                 delay=$((RANDOM % (span[$way] + 50)))
                 held=$(of "$name" held_bytes)
-                [ $((RANDOM % 2)) -eq 0 ] || feed # it is at work
+                # It is at work; not while copies are made: a simulated program's bytes are done by itself.
+                [ "$by" = copies ] || [ $((RANDOM % 2)) -eq 0 ] || feed
                 [ "$way" = suspend ] || "$sublet" suspend "$name" > /dev/null || fail "suspend"
                 "$sublet" "$way" "$name" > /dev/null 2>&1 3>&- &
                 asked=$!
                 # As often as not from when the checkpoint begins: a suspension waits before that.
-                if [ $((RANDOM % 2)) -eq 0 ] && patience=3 wait_for checkpoint_of "$daemon"; then
+                if [ "$by" = checkpoint ] && [ $((RANDOM % 2)) -eq 0 ] && patience=3 wait_for checkpoint_of "$daemon"; then
                         delay=$((RANDOM % (span[resume] + 50)))
                 fi
                 sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
                 strike "$victim"
                 echo "$i: $way, $victim after $delay ms"
                 wait "$asked" || true
-                [ "$victim" != daemon ] || daemon_start
+                [ "$victim" != daemon ] || daemon_start --suspend-by "$by"
                 case $victim in
                 shim | program) wait_for has_ended || fail "it is listed still" ;;
                 *) wait_for is_settled || fail "it is on its way still" ;;
@@ -158,4 +160,12 @@ is_gone() {
         exec {line}>&- # not before: the program ends with its lines
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'
         wait_for eval '[ "$(free_mib)" = "$empty" ]'
+}
+
+@test "whoever is killed at any moment of a suspension: as before, suspended, or ended with an event, and nothing is left" {
+        kill_all checkpoint helper daemon shim program
+}
+
+@test "the same of a suspension by copies" {
+        kill_all copies daemon shim program
 }

@@ -138,8 +138,9 @@ static inline bool memories_are_sound(const struct ledger *ledger)
                 is_sound &= count_holder(&holders, memory->below);
         for (; (memory = memory_next(ledger, memory)) != NULL; n++)
                 is_sound &= memory->n_holders && memory->n_holders == (size_t)map_get(&holders, (uintptr_t)memory) &&
-                            (memory->charge.quota ? memory->charge.size <= memory->charge.quota->used :
-                                                    (memory->below || memory->loan) && !memory->charge.size);
+                            (memory->charge.quota ?
+                                     memory->charge.size <= memory->charge.quota->used :
+                                     (memory->below || memory->loan || memory->away) && !memory->charge.size);
         is_sound &= n == ledger->n_memories && n == holders.n_used;
         map_done(&holders);
         return is_sound;

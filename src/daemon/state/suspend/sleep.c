@@ -91,7 +91,9 @@ static void wake_if_called(struct daemon *daemon, struct tenant *tenant)
                 swap_ask(tenant);
                 return;
         }
-        if (view.is_called)
+        if (view.is_called && !waiting->process)
+                (void)snprintf(cause, sizeof(cause), "for work that it has put");
+        else if (view.is_called)
                 (void)snprintf(cause, sizeof(cause), "for a driver call of process %d", waiting->process);
         suspend_move(daemon, tenant, false, cause);
 }

@@ -16,6 +16,7 @@
 #include "gpu/checkpoint.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/by_shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,8 +141,9 @@ static void emit(struct daemon *daemon, const struct tenant *tenant, int event)
         char size[BYTES_TEXT];
 
         if (event == EVENT_SUSPENDED || event == EVENT_RESUMED)
-                event_emit(daemon, event, tenant, -1, "%s in %.1f s, %s", bytes_format(moved, size),
-                           (double)(clock_now() - suspension->since) / NSEC_PER_SEC, suspension->cause);
+                event_emit(daemon, event, tenant, -1, "%s in %.1f s, %s%s", bytes_format(moved, size),
+                           (double)(clock_now() - suspension->since) / NSEC_PER_SEC, suspension->cause,
+                           suspension->how);
         else if (event >= 0)
                 event_emit(daemon, event, tenant, -1, "%s", suspension->text);
 }
@@ -174,6 +176,19 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others)
                 swap_moved(tenant, event == EVENT_SUSPENDED, at - suspension->moves_at, moved);
 }
 
+/* By the shim, or by a helper. Back it comes the way it went. */
+static int way_start(struct daemon *daemon, struct tenant *tenant, bool suspends)
+{
+        struct tenant_suspension *suspension = &tenant->suspension;
+
+        if (!(suspends ? by_shim_is_tried(daemon, tenant) : by_shim_is_so(tenant)))
+                return helper_start(tenant, suspends);
+        suspension->held = held(tenant);
+        suspension->moves_at = clock_now();
+        suspension->how[0] = '\0';
+        return by_shim_start(daemon, tenant, suspends);
+}
+
 /* On the way out once the list of processes is new, or as new as it gets. */
 static void suspend_start(struct daemon *daemon, struct tenant *tenant)
 {
@@ -196,13 +211,14 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
         }
         if (suspends && !control_block_suspension(tenant->control)->n)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "no process of it holds memory of a device");
-        else if ((r = helper_start(tenant, suspends)) == 0)
+        else if ((r = way_start(daemon, tenant, suspends)) == 0)
                 return;
         else if (suspension->state == SUSPENSION_REVERTING) {
                 suspension->is_waiting = true; /* nothing is lost yet: with the next tick */
                 return;
         } else
-                (void)snprintf(suspension->text, sizeof(suspension->text), "starting a helper: %s", strerror(-r));
+                (void)snprintf(suspension->text, sizeof(suspension->text), "%s: %s",
+                               by_shim_is_so(tenant) ? "asking its shim" : "starting a helper", strerror(-r));
         step(daemon, tenant, SUSPENSION_AS_BEFORE);
 }
 
@@ -224,6 +240,7 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
                 if (control_block_waiting(tenant->control))
                         control_block_waiting(tenant->control)->is_idle = 0;
                 swap_keep(tenant); /* nothing of the way back is left */
+                by_shim_end(daemon, tenant);
         }
         note_end(tenant, move.event, was_for_others);
         emit(daemon, tenant, move.event);
@@ -265,11 +282,47 @@ void suspend_reap(struct daemon *daemon, pid_t process, int status)
                                        "the helper ended with status 0x%x after %.1f s", (unsigned int)status,
                                        (double)(clock_now() - t->suspension.since) / NSEC_PER_SEC);
                 /* Without its gate nothing can be moved. That is why it failed, and may be heard of later. */
-                if (input != SUSPENSION_IS_DONE && shims_notice(daemon, t))
-                        return;
-                step(daemon, t, input);
+                if (input == SUSPENSION_IS_DONE || !shims_notice(daemon, t))
+                        step(daemon, t, input);
                 return;
         }
+}
+
+static enum suspension_input outcome_of(const char *outcome)
+{
+        if (!strcmp(outcome, "done"))
+                return SUSPENSION_IS_DONE;
+        return strcmp(outcome, "lost") ? SUSPENSION_AS_BEFORE : SUSPENSION_IS_LOST;
+}
+
+/* What its shim cannot move, the driver may. */
+void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *body)
+{
+        struct tenant_suspension *suspension = &tenant->suspension;
+        const char *outcome = message_text(body, "outcome", "lost"), *text = message_text(body, "text", "");
+
+        if (!suspension->is_moving || (uint64_t)message_number(body, "serial", 0) != suspension->serial)
+                return;
+        suspension->is_moving = false;
+        by_shim_how(body, suspension->how);
+        if (*text)
+                (void)snprintf(suspension->text, sizeof(suspension->text), "%s", text);
+        if (!strcmp(outcome, "cannot") && daemon->settings.suspend_by == SUSPEND_BY_AUTO &&
+            suspension->state == SUSPENSION_SUSPENDING) {
+                by_shim_end(daemon, tenant);
+                if (helper_start(tenant, true) == 0)
+                        return;
+        }
+        step(daemon, tenant, outcome_of(outcome));
+}
+
+/* Each of its waits has an end: what has not ended by now is stuck in the driver. */
+static void moving_late(struct daemon *daemon, struct tenant *tenant)
+{
+        tenant->suspension.is_moving = false;
+        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text), "its shim has not answered in %d s",
+                       SUSPEND_SEC);
+        step(daemon, tenant, SUSPENSION_IS_LOST);
 }
 
 void suspend_tick(struct daemon *daemon)
@@ -281,6 +334,8 @@ void suspend_tick(struct daemon *daemon)
                         suspend_start(daemon, t);
                 else if (t->suspension.helper && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
                         (void)kill(t->suspension.helper, SIGKILL);
+                else if (t->suspension.is_moving && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
+                        moving_late(daemon, t);
                 swapped_tick(t, now);
         }
 }
@@ -311,7 +366,7 @@ unsigned int suspend_strand(struct tenant *tenant)
 /* The next daemon finds what it was in the control block. */
 void suspend_leave(struct tenant *tenant)
 {
-        tenant->suspension.is_waiting = false;
+        tenant->suspension.is_waiting = tenant->suspension.is_moving = false;
         tenant->suspension.state = SUSPENSION_RUNNING; /* of a lease that outlives its programs */
         sleeper_is_kept(&tenant->sleeper);
         if (!tenant->suspension.helper)
@@ -328,7 +383,8 @@ void suspend_take(struct daemon *daemon, struct tenant *tenant)
         const struct control_suspension *saved = control_block_suspension(tenant->control);
         uint32_t state = saved ? saved->state : SUSPENSION_RUNNING;
 
-        if (tenant->suspension.helper || tenant->suspension.is_waiting || state >= SUSPENSION_N_STATES)
+        if (tenant->suspension.helper || tenant->suspension.is_waiting || tenant->suspension.is_moving ||
+            state >= SUSPENSION_N_STATES)
                 return; /* only its connection was lost */
         tenant->suspension.state = state;
         if (state == SUSPENSION_RUNNING)

@@ -43,6 +43,12 @@ void op_done(struct op *op)
         op->kind = OP_EMPTY;
 }
 
+/* On the device nothing is done to memory that is away: not before the channels go on. */
+static CUresult wait_while_away(CUstream stream)
+{
+        return memories_are_away() ? mark_wait(stream->last) : CUDA_SUCCESS;
+}
+
 static CUresult run_kernel(CUstream stream, const struct op *op)
 {
         const struct kernel *kernel = op->kernel.function->kernel;
@@ -50,7 +56,7 @@ static CUresult run_kernel(CUstream stream, const struct op *op)
         struct meets meets = kernel_meets(op);
         CUresult r = meets.n ? stream_meet(stream, cost, &meets) : stream_send(stream, stream->queue, cost, 0);
 
-        if (r != CUDA_SUCCESS || !kernel->work)
+        if (r != CUDA_SUCCESS || !kernel->work || (r = wait_while_away(stream)) != CUDA_SUCCESS)
                 return r;
         /* An error of the kernel is reported later, by the next wait. */
         r = kernel->work(op);
@@ -93,6 +99,8 @@ static CUresult run_copy(CUstream stream, const struct op *op)
                 return r;
         if (way != COPY_IN_HOST)
                 r = stream_send(stream, copy_queue(stream, way), copy_cost(way, bytes), 0);
+        if (r == CUDA_SUCCESS && way != COPY_IN_HOST)
+                r = wait_while_away(stream);
         return r == CUDA_SUCCESS ? copy_bytes(&op->copy) : r;
 }
 
@@ -105,6 +113,8 @@ static CUresult run_set(CUstream stream, const struct op *op)
         if (r != CUDA_SUCCESS || !bytes)
                 return r;
         r = stream_send(stream, stream->queue, ENGINE_NS + bytes / SET_BYTES_PER_NS, 0);
+        if (r == CUDA_SUCCESS)
+                r = wait_while_away(stream);
         return r == CUDA_SUCCESS ? set_bytes(set) : r;
 }
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of suspending a tenant that its shim goes by itself, by copies (gate/move/move.h), beside the one of the
+ * driver's checkpoints, which a helper goes. suspend.c decides which, and what follows.
+ *
+ *      K1  while memory is away, and from before it leaves, the scheduler keeps the tenant's channels off (is_held);
+ *      K2  which way it was is in the control block, so that the next daemon brings it back the same way.
+ */
+#pragma once
+
+#include "daemon/state/daemon.h"
+
+/* Whether copies are to be tried: the settings want it, and the shim knows them. */
+bool by_shim_is_tried(const struct daemon *daemon, const struct tenant *tenant);
+
+/* That is how it was suspended, or is about to be. */
+bool by_shim_is_so(const struct tenant *tenant);
+
+/* Asks the shim. 0; -errno. */
+int by_shim_start(struct daemon *daemon, struct tenant *tenant, bool suspends);
+
+/* What the shim's answer says of the way, for people: into BY_SHIM_HOW bytes. */
+void by_shim_how(const json_t *body, char *text);
+
+/* The tenant runs, or another way is gone: its channels are the scheduler's again. */
+void by_shim_end(struct daemon *daemon, struct tenant *tenant);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a gate knows of memory that is away, or on its way: move.h. Data only. */
+#pragma once
+
+#include "base/clock.h"
+#include "lease/moves.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What became of a way (move.h). */
+enum gate_move_outcome {
+        GATE_MOVE_DONE,
+        GATE_MOVE_CANNOT,    /* on the way out: nothing was touched, and asking again will not help; text says why */
+        GATE_MOVE_AS_BEFORE, /* text says why; all is as it was */
+        GATE_MOVE_LOST,      /* text says why; memory is neither here nor there */
+};
+
+enum {
+        GATE_MOVE_TEXT = 200,
+};
+
+struct gate_moved {
+        enum gate_move_outcome outcome;
+        bytes size;                     /* moved */
+        size_t n;                       /* memories */
+        bytes stays;                    /* what was allocated and does not move */
+        nsec prepared, copied, changed; /* host memory and engine; copies; what was unmapped and freed, or made */
+        char text[GATE_MOVE_TEXT];
+};
+
+/* A second handle of a memory, a copy engine's own (move.h). */
+struct gate_piece {
+        uint32_t handle;
+        uint64_t at;
+        bytes size;
+};
+
+enum move_state {
+        MOVE_HERE,
+        MOVE_LEAVING,
+        MOVE_AWAY,
+        MOVE_RETURNING,
+};
+
+struct move_part; /* move.c */
+
+struct moving {
+        _Atomic uint32_t state;
+        _Atomic unsigned int n_inside; /* calls under way */
+        atomic_bool is_off;            /* T2 */
+        atomic_bool is_at_work;        /* a way has begun, and its rest has not ended */
+        atomic_bool has_worked;        /* the same, since the watcher looked last */
+        uint32_t off_on;               /* bits of devices on which the mover has disabled the channels */
+
+        /* of the mover; of others, to read, while the state is MOVE_AWAY and they are counted in n_inside */
+        struct ledger_plan plan;
+        struct move_part *parts;
+        uint32_t *clients;
+        uint64_t *spaces;
+        size_t n_clients, n_spaces;
+};

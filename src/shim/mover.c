@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mover.h"
+
+#include "gpu/copy.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+/* ---- the copier ------------------------------------------------------------------------------------------ */
+
+static int on_begin(void *context, unsigned int device, bytes size)
+{
+        struct mover *mover = context;
+        int r = 0;
+
+        if (!mover->engines[device])
+                r = gpu_copy_new(mover->backend, device, &mover->engines[device]);
+        return r < 0 ? r : gpu_copy_begin(mover->engines[device], size);
+}
+
+static int on_take(void *context, unsigned int device, uint32_t client, uint32_t object, struct gate_piece *piece)
+{
+        struct gpu_copy_piece ours = { .size = piece->size };
+        int r = gpu_copy_take(((struct mover *)context)->engines[device], client, object, &ours);
+
+        if (r == 0)
+                *piece = (struct gate_piece){ ours.handle, ours.at, ours.size };
+        return r;
+}
+
+static void on_give(void *context, unsigned int device, const struct gate_piece *piece)
+{
+        gpu_copy_give(((struct mover *)context)->engines[device],
+                      &(struct gpu_copy_piece){ piece->handle, piece->at, piece->size });
+}
+
+static int on_copy(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host)
+{
+        return gpu_copy_ask(((struct mover *)context)->engines[device], is_out,
+                            &(struct gpu_copy_piece){ piece->handle, piece->at, piece->size }, host);
+}
+
+static int on_wait(void *context, unsigned int device)
+{
+        struct gpu_copy *engine = ((struct mover *)context)->engines[device];
+
+        return engine ? gpu_copy_wait(engine) : 0;
+}
+
+static void on_end(void *context, unsigned int device, bool is_kept)
+{
+        struct mover *mover = context;
+
+        if (!mover->engines[device])
+                return;
+        gpu_copy_end(mover->engines[device], is_kept);
+        if (!is_kept)
+                mover->engines[device] = gpu_copy_free(mover->engines[device]);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------ */
+
+int mover_init(struct mover *mover, const struct gpu_backend *backend)
+{
+        *mover = (struct mover){ .backend = backend,
+                                 .copier = { mover, on_begin, on_take, on_give, on_copy, on_wait, on_end } };
+        mover->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        return mover->done < 0 ? -errno : 0;
+}
+
+static void *move(void *context)
+{
+        struct mover *mover = context;
+
+        (void)prctl(PR_SET_NAME, "mover");
+        if (mover->way.is_out)
+                gate_move_out(mover->gate, mover->way.is_steered, mover->way.part, &mover->moved);
+        else
+                gate_move_in(mover->gate, &mover->moved);
+        mover->has_answered = true;
+        (void)eventfd_write(mover->done, 1);
+        gate_move_rest(mover->gate);
+        mover->is_over = true;
+        (void)eventfd_write(mover->done, 1);
+        return NULL;
+}
+
+int mover_start(struct mover *mover, const struct mover_way *way)
+{
+        int r;
+
+        if (mover->has_thread) {
+                mover->next = *way;
+                mover->has_next = true;
+                return 0;
+        }
+        mover->way = *way;
+        mover->has_answered = mover->is_over = mover->is_told = false;
+        r = pthread_create(&mover->thread, NULL, move, mover);
+        mover->has_thread = r == 0;
+        return -r;
+}
+
+void mover_stop(struct mover *mover)
+{
+        if (mover->has_thread)
+                (void)pthread_join(mover->thread, NULL);
+        mover->has_thread = false;
+}
+
+enum mover_news mover_take(struct mover *mover)
+{
+        eventfd_t ignored;
+
+        (void)eventfd_read(mover->done, &ignored); /* first: what it says is looked at below */
+        if (mover->has_thread && mover->has_answered && !mover->is_told) {
+                mover->is_told = true;
+                if (mover->is_over)
+                        (void)eventfd_write(mover->done, 1); /* and again */
+                return MOVER_ANSWER;
+        }
+        if (!mover->has_thread || !mover->is_over)
+                return MOVER_NOTHING;
+        (void)pthread_join(mover->thread, NULL);
+        mover->has_thread = false;
+        if (mover->has_next)
+                (void)mover_start(mover, &mover->next);
+        mover->has_next = false;
+        return MOVER_OVER;
+}

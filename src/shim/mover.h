@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moves the tenant's memory off its devices and back when the daemon says so (gate/move/move.h), on a thread of its
+ * own: the main one goes on answering. One way at a time: a daemon asks for the next when it has the answer, and a new
+ * daemon's question waits for the end of what the one before it asked for.
+ *
+ * The copy engines and the host memory are this process's (gpu/copy.h), one for each device of the lease, made when the
+ * first move needs them and given back when memory has returned.
+ */
+#pragma once
+
+#include "gate/gate.h"
+#include "gate/move/move.h"
+#include "gpu/backend.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gpu_copy;
+
+struct mover {
+        struct gate *gate;
+        struct gate_copier copier;
+        const struct gpu_backend *backend;
+        struct gpu_copy *engines[LEASE_DEVICES_MAX];
+
+        pthread_t thread;
+        bool has_thread;
+        int done; /* eventfd: a way has ended, for the main thread */
+
+        struct mover_way {
+                bool is_out, is_steered;
+                unsigned int part; /* gate_move_out */
+                uint64_t serial;
+        } way,        /* under way, or the latest; written before its thread begins */
+                next; /* of a daemon that came meanwhile */
+        bool has_next;
+        struct gate_moved moved; /* written by the thread, until it has answered */
+        atomic_bool has_answered, is_over;
+        bool is_told;
+};
+
+enum mover_news {
+        MOVER_NOTHING,
+        MOVER_ANSWER, /* a way has ended: mover->way and mover->moved say which and how */
+        MOVER_OVER,   /* and what it left behind is gone */
+};
+
+/* The copier may be given to a gate at once. 0; -errno. */
+int mover_init(struct mover *mover, const struct gpu_backend *backend);
+
+/* Waits for the way under way, which has an end. No more are begun. */
+void mover_stop(struct mover *mover);
+
+/* Begins a way, or will when the one under way has ended, whose end then matters to nobody. 0; -errno. */
+int mover_start(struct mover *mover, const struct mover_way *way);
+
+/* What has happened, each once; the next way begins with the end of the one before it. */
+enum mover_news mover_take(struct mover *mover);

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# How fast a tenant's memory leaves a device and comes back: by its gate's own copies, and by the driver's checkpoint,
+# of the same program in the same run; what stays on the device, and whether every word is as it was. TAP on stdout, a
+# table at its end, the log in ${OUT:-/tmp/sublet-swap}; on the simulator, with small sizes, where there is no device.
+#
+#       tests/gpu/swap.sh [BUILD]                 about 2 minutes
+#
+# LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of copies; CHECKPOINTS=1 (0: none).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:-build}") || exit 1
+sublet=$build/src/sublet
+if [ -z "${SUBLET_SIM:-}" ] && [ ! -e /sys/module/nvidia/version ]; then
+        LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} exec "$sublet" sim --memory 4G -- "$0" "$@"
+fi
+out=${OUT:-/tmp/sublet-swap}
+mkdir -p "$out"
+log=$out/swap.log
+: > "$log"
+work=$(mktemp -d)
+n=0 failed=0 daemon='' tenant='' table=()
+
+node_end() {
+        "$sublet" end swapped > /dev/null 2>&1
+        [ -z "$tenant" ] || wait "$tenant" 2> /dev/null
+        [ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; } 2> /dev/null
+        daemon='' tenant=''
+}
+trap 'node_end; rm -rf "$work"' EXIT
+say() { echo "$@" | tee -a "$log"; }
+check() { # CLAIM COMMAND...
+        local claim=$1
+        shift
+        n=$((n + 1))
+        if "$@" >> "$log" 2>&1; then
+                say "ok $n - $claim"
+        else
+                failed=$((failed + 1))
+                say "not ok $n - $claim"
+        fi
+}
+until_is() { # SECONDS COMMAND...
+        local end=$((SECONDS + $1))
+        shift
+        until "$@" > /dev/null 2>&1; do
+                [ "$SECONDS" -lt "$end" ] || return 1
+                sleep 0.05
+        done
+}
+has_looks() { [ "$(grep -c '^look' "$work/program")" -ge "$1" ]; }
+has_no_other() { ! grep -vE '^(ready|look wrong=0 ms=[0-9.]+)$' "$work/program"; }
+held() { echo $(($("$sublet" ps --json | grep -o '"held_bytes": *[0-9]*' | head -1 | grep -o '[0-9]*$') >> 20)); }
+used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2> /dev/null || echo '?'; }
+is_empty() { [ -z "$("$sublet" ps -q)" ]; }
+timed() { # VERB: the seconds that it took are in $took, and what its event says in $said
+        local began code
+        began=$(date +%s.%N)
+        "$sublet" "$1" swapped >> "$log" 2>&1
+        code=$?
+        took=$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
+        said=$("$sublet" events | grep -E 'SUSPEND|RESUME' | tail -1 | sed 's/^.*; copies/copies/; t; s/.*//')
+        return "$code"
+}
+look() { # CLAIM: all words are compared
+        looks=$((looks + 1))
+        echo >&"$feed"
+        check "$1" until_is 60 has_looks "$looks"
+}
+
+node_begin() { # WAY N MIB [HOW]
+        looks=0
+        export SUBLET_DIR=$work/$1.$2
+        mkdir -p "$SUBLET_DIR"
+        rm -f "$work/feed"
+        mkfifo "$work/feed"
+        exec {feed}<> "$work/feed"
+        "$sublet" daemon --dir "$SUBLET_DIR" --suspend-by "$1" >> "$log" 2>&1 < /dev/null &
+        daemon=$!
+        until_is 30 "$sublet" ps -q
+        "$sublet" run -q --name swapped --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
+                < "$work/feed" > "$work/program" 2>> "$log" &
+        tenant=$!
+        check "$1: a tenant fills $2 pieces of $3 MiB" until_is 60 grep -q ready "$work/program"
+}
+
+both_ways() { # WAY N MIB ROUND
+        local full out_took out_said
+        full=$(held)
+        check "$1: suspend ($4)" timed suspend
+        out_took=$took out_said=$said left=$(held) on_device=$(used)
+        check "$1: what it held has left the device ($4)" [ $((full - left)) -ge $(($2 * $3 * 9 / 10)) ]
+        check "$1: resume ($4)" timed resume
+        look "$1: it goes on ($4)"
+        check "$1: every word is as it was ($4)" has_no_other
+        table+=("$(printf '%-10s %5s x %-5s %9s %9s %8s %8s  %s | %s' "$1" "$2" "$3" "$out_took" "$took" "$left" \
+                "$on_device" "${out_said#copies: }" "${said#copies: }")")
+}
+
+wakes() { # it puts work while it is away
+        check "copies: suspend (wake)" timed suspend
+        local began
+        began=$(date +%s.%N)
+        look "copies: it wakes by a launch"
+        say "# woken, and all compared, in $(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }') s"
+        check "copies: every word is as it was (wake)" has_no_other
+}
+
+measure() { # WAY ROUNDS N MIB
+        local round
+        [ "$2" -gt 0 ] || return 0
+        node_begin "$1" "$3" "$4"
+        for ((round = 1; round <= $2; round++)); do
+                both_ways "$1" "$3" "$4" "$round"
+        done
+        [ "$1" = checkpoint ] || wakes
+        "$sublet" events >> "$log"
+        say "# $("$sublet" events | grep -cE 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST') events that should not be (in $log)"
+        exec {feed}>&-
+        "$sublet" end swapped >> "$log" 2>&1
+        check "$1: nothing of it is left" until_is 30 is_empty
+        node_end
+}
+
+[ ! -e /sys/module/nvidia/version ] || { uname -a; nvidia-smi; free -g; date -u; } >> "$log" 2>&1
+gcc -O2 tests/gpu/swapped.c -o "$work/swapped" -ldl || cp "$build/tests/gpu/gpu-swapped" "$work/swapped"
+read -ra large <<< "${LARGE:-40 1024}"
+read -ra many <<< "${MANY:-10000 2}"
+measure copies "${ROUNDS:-2}" "${large[@]}"
+measure copies "${ROUNDS:-2}" "${many[@]}"
+measure checkpoint "${CHECKPOINTS:-1}" "${large[@]}"
+measure checkpoint "${CHECKPOINTS:-1}" "${many[@]}"
+say "1..$n"
+say "$((n - failed)) passed, $failed failed"
+say "$(printf '# %-10s %13s %9s %9s %8s %8s  %s' way 'pieces x MiB' 'out s' 'back s' 'left MiB' 'device' 'out | back')"
+for row in "${table[@]}"; do
+        say "# $row"
+done
+[ $failed = 0 ]

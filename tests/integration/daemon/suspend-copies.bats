@@ -1,0 +1,209 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Tenants that are suspended by their gate's own copies: what they hold leaves the device by a copy engine and comes
+# back by it, whatever fails on the way. On the simulator (docs/suspend.md).
+# variants: plain address, because what runs beside the daemon is the library of the plain build
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+# shellcheck disable=SC2154  # what machine.bash sets
+
+swapped=$plain/tests/gpu/gpu-swapped
+
+setup() {
+        machine_start --memory 4G
+}
+
+teardown() {
+        [ -z "${feed:-}" ] || exec {feed}>&- || true
+        node_end
+        machine_end
+}
+
+looks() { grep -c '^look' "$machine/$1" || true; } # NAME
+held_mib() { echo $(($(of "$1" held_bytes) / MIB)); } # NAME
+happened() { "$sublet" events | grep -E "$1" | grep -q "${2:-}"; }
+fault() { "$sublet" sim --dir "$machine_dir" --fault "$1"; } # NAME=VALUE
+# fed NAME N MIB HOW [OPTION...]: a tenant with N pieces of MIB; it compares all of them for each line of $feed
+fed() {
+        feed_file=$machine/feed.$1
+        mkfifo "$feed_file"
+        exec {feed}<> "$feed_file"
+        lodger "$1" "${@:5}" -- sh -c 'exec "$0" "$1" "$2" "$3" < "$4"' "$swapped" "$2" "$3" "$4" "$feed_file"
+        wait_for grep -q '^ready' "$machine/$1" || { cat "$machine/$1"; return 1; }
+}
+look() { # NAME: it compares all that it holds, and nothing differs
+        local name=$1 before
+        before=$(looks "$name")
+        echo >&"$feed"
+        wait_for eval '[ "$(looks "$name")" -gt "$before" ]' || { cat "$machine/$name"; return 1; }
+        is_right "$name"
+}
+is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; } # NAME
+
+@test "what a tenant holds leaves the device by copies and comes back as it was, however it was allocated" {
+        local how full
+        daemon_start --suspend-by copies
+        for how in alloc pool vmm; do
+                fed "$how" 6 8 "$how" --mem 2G
+                full=$(held_mib "$how")
+                "$sublet" suspend "$how"
+                [ "$(held_mib "$how")" -le $((full - 48)) ]
+                [ "$(of "$how" state) $(of "$how" suspended)" = "suspended true" ]
+                [ "$(of "$how" swapped_bytes)" -ge $((48 * MIB)) ]
+                "$sublet" resume "$how"
+                [ "$(held_mib "$how")" = "$full" ]
+                [ "$(of "$how" swapped_bytes)" = 0 ]
+                look "$how"
+                "$sublet" suspend "$how"
+                "$sublet" resume "$how"
+                look "$how"
+                "$sublet" end "$how"
+                exec {feed}>&-
+                wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        done
+        happened SUSPENDED 'by user 0; copies: ' && happened RESUMED 'copies: .* pieces in '
+        run ! happened 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "a thousand pieces move, another tenant has their room meanwhile, and never their contents" {
+        daemon_start --suspend-by copies --overcommit
+        fed many 1000 1 alloc --mem 3G
+        "$sublet" suspend many
+        [ "$(held_mib many)" -lt 100 ]
+        lodger other --mem 3G -- "$plain/tests/gpu/gpu-kept" 1536
+        wait_for grep -q '^round' "$machine/other"
+        "$sublet" end other
+        wait_for eval '[ "$("$sublet" ps -q)" = many ]'
+        "$sublet" resume many
+        look many
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "memory with addresses in an NVLink fabric moves with them" {
+        machine_end
+        machine_start --gpus 2 --nvlink --memory 2G
+        daemon_start --suspend-by copies
+        fed one 1 520 alloc --gpus 0 --mem 1700M # from 512 MiB on libcuda makes them
+        "$sublet" suspend one
+        [ "$(held_mib one)" -lt 100 ]
+        "$sublet" resume one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "work that a program puts while it is away wakes it, and waits until all is back" {
+        daemon_start --suspend-by copies
+        fed one 4 8 alloc --mem 2G
+        "$sublet" suspend one
+        sleep 0.5
+        [ "$(of one state)" = suspended ] # it does nothing
+        look one
+        [ "$(of one state)" = running ]
+        happened RESUMED 'for work that it has put'
+}
+
+@test "a driver call that needs what is away waits and wakes the tenant, and does not fail" {
+        daemon_start --suspend-by copies
+        mkfifo "$machine/feed.kept"
+        exec {feed}<> "$machine/feed.kept"
+        # it allocates in each round; its first call after a line reads what is away
+        lodger kept --mem 2G -- sh -c 'exec "$0" 64 FED < "$1"' "$plain/tests/gpu/gpu-kept" "$machine/feed.kept"
+        wait_for grep -q '^ready' "$machine/kept"
+        for round in 1 2 3; do
+                "$sublet" suspend kept
+                echo >&"$feed"
+                wait_for eval '[ "$(grep -c "^round" "$machine/kept")" = "$round" ]' || { cat "$machine/kept"; false; }
+        done
+        run ! grep -qvE '^(ready|round [0-9]+)$' "$machine/kept"
+        [ "$(of kept state)" = running ]
+}
+
+@test "what fails on the way out leaves the tenant as it was, and the next time it goes" {
+        local kind
+        daemon_start --suspend-by copies
+        fed one 6 8 alloc --mem 2G
+        for kind in copy-fault-at=3 map-refused-at=1 map-refused-at=4 pin-refused-at=1 oom-at=1; do
+                fault "$kind"
+                run ! "$sublet" suspend one
+                [ "$(of one state)" = running ]
+                look one
+        done
+        [ "$("$sublet" events | grep -c SUSPEND_FAILED)" = 5 ]
+        "$sublet" suspend one
+        "$sublet" resume one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|LOST'
+}
+
+@test "what fails on the way back leaves the tenant suspended with all that it had, and the next time it comes" {
+        local kind away
+        daemon_start --suspend-by copies
+        fed one 6 8 alloc --mem 2G
+        "$sublet" suspend one
+        away=$(of one swapped_bytes)
+        for kind in copy-fault-at=2 map-refused-at=5 map-refused-at=20 oom-at=1 oom-at=4; do
+                fault "$kind"
+                run ! "$sublet" resume one
+                [ "$(of one state)" = suspended ]
+                [ "$(of one swapped_bytes)" = "$away" ]
+        done
+        [ "$("$sublet" events | grep -c RESUME_FAILED)" = 5 ]
+        "$sublet" resume one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|LOST'
+}
+
+@test "a daemon that is killed leaves it suspended, and the next one brings it back" {
+        daemon_start --suspend-by copies
+        fed one 4 8 alloc --mem 2G
+        "$sublet" suspend one
+        daemon_end KILL
+        sleep 1 # longer than a daemon may be silent
+        daemon_start # whatever it is told
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        "$sublet" resume one
+        look one
+        daemon_end TERM
+        daemon_start --suspend-by copies
+        wait_for eval '[ "$(of one state)" = running ]' # its shim is back
+        "$sublet" suspend one
+        daemon_end TERM # one that ends in good order lets nobody run either
+        daemon_start --suspend-by copies
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        look one
+}
+
+@test "a suspended tenant that ends, and one whose shim is killed, leave nothing behind" {
+        local empty shim
+        daemon_start --suspend-by copies
+        empty=$(free_mib)
+        fed one 4 8 alloc --mem 2G
+        "$sublet" suspend one
+        "$sublet" end one
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        wait_for eval '[ "$(free_mib)" = "$empty" ]'
+        exec {feed}>&-
+        fed two 4 8 alloc --mem 2G
+        "$sublet" suspend two
+        shim=$(of two "keeper")
+        kill -KILL "$shim"
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        happened KEEPER_DIED
+        wait_for eval '[ "$(free_mib)" = "$empty" ]'
+        run ! happened 'AUDIT_|BOOKS_'
+}
+
+@test "what copies cannot move goes the driver's way with auto, and is refused with the reason without" {
+        daemon_start --suspend-by copies
+        fed one 4 8 managed --mem 2G
+        run ! "$sublet" suspend one
+        happened SUSPEND_FAILED 'it has managed memory'
+        look one
+        daemon_end TERM
+        daemon_start --suspend-by auto
+        wait_for eval '[ "$(of one state)" = running ]'
+        run ! "$sublet" suspend one # on the simulator
+        happened SUSPEND_FAILED 'cuCheckpointProcessCheckpoint'
+        look one
+}
