@@ -4,8 +4,8 @@
  *
  * A channel that is made or scheduled while the desired state is "disabled" must not run. The scheduler writes the
  * desired state, then reads the channels; we publish the channel, then read the desired state (wire/control_block.h).
- * So one of the two sees the other, and what is done twice does no harm. A desired state that changes during our call
- * is read again after it.
+ * So one of the two sees the other. What both do counts twice, and whoever enables learns of that (tell_again). A
+ * desired state that changes during our call is read again after it.
  *
  * Channels are disabled and enabled through the gate's own client: the driver does not ask whose they are. A slice is
  * set on the tenant's descriptor, got at that moment: one that we kept would keep the driver's client alive after its
@@ -209,8 +209,11 @@ int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
 {
         int r = gate->moving.is_off ? 0 : channels_switch(gate, device, is_disabled);
 
-        if (r == 0 && !is_disabled && !gate->moving.is_off)
-                r = channels_switch(gate, device, false);
+        if (!is_disabled && !gate->moving.is_off) {
+                int again = channels_switch(gate, device, false);
+
+                r = r < 0 ? r : again;
+        }
         return r;
 }
 
@@ -221,6 +224,21 @@ static struct gate_desired desired_of(const struct gate *gate, int device)
         if (!gate->options.desired || device < 0)
                 return (struct gate_desired){ 0 };
         return gate->options.desired(gate->options.node_context, (unsigned int)device);
+}
+
+/* Its row is written again, so that whoever reads the rows knows of a change: our disable, besides its own (sched). */
+static void tell_again(struct gate *gate, const struct channel *channel)
+{
+        LOCKED(&gate->channels.lock);
+
+        for (size_t i = 0; gate->options.channel && i < gate->channels.n; i++) {
+                const struct channel *at = &gate->channels.items[i];
+
+                if (at->is.client == channel->is.client && at->is.handle == channel->is.handle) {
+                        gate->options.channel(gate->options.node_context, &at->is, true);
+                        return;
+                }
+        }
 }
 
 /* Channels that may run from now on are disabled if that is the desired state. */
@@ -234,6 +252,8 @@ static void follow_desired(struct gate *gate, int device, const struct channel *
                         (void)set_channels(gate, (unsigned int)device, channels, n, is_disabled);
                         was_set = true;
                 }
+                if (is_disabled)
+                        tell_again(gate, &channels[0]); /* before the state is read again */
                 if (desired_of(gate, device).is_disabled == is_disabled)
                         return;
         }
@@ -302,16 +322,6 @@ static uint32_t try_descriptor(struct gate *gate, const struct process *process,
         return status;
 }
 
-/* Nodes of the driver are files, those of the simulated one sockets. */
-static bool may_be_node(pid_t process, const char *number)
-{
-        char path[64], link[64] = { 0 };
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", process, number);
-        return readlink(path, link, sizeof(link) - 1) > 0 &&
-               (!strncmp(link, "/dev/", 5) || !strncmp(link, "socket:", 7));
-}
-
 /* The descriptor may have another number by now, and the process that made the client may be dead. */
 static uint32_t search_process(struct gate *gate, const struct process *process, struct group *group, nsec slice)
 {
@@ -323,7 +333,7 @@ static uint32_t search_process(struct gate *gate, const struct process *process,
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", process->id);
         dir = opendir(path);
         while (dir && status == RM_STATUS_INVALID_CLIENT && (entry = readdir(dir)))
-                if (isdigit((unsigned char)entry->d_name[0]) && may_be_node(process->id, entry->d_name))
+                if (isdigit((unsigned char)entry->d_name[0]) && process_fd_may_be_node(process->id, entry->d_name))
                         status = try_descriptor(gate, process, atoi(entry->d_name), group, slice);
         if (dir)
                 (void)closedir(dir);

@@ -29,7 +29,7 @@ enum {
 };
 
 enum {
-        DISABLES_MOST = 8,      /* of one channel that are counted; each costs a call */
+        DISABLES_MOST = 16,     /* of one channel that are counted; each costs a call. A list of which one is gone: 7 */
         COUNTED_MOST = 1 << 16, /* channels; those that end while they are disabled are never enabled */
 };
 
@@ -60,30 +60,6 @@ static bool is_gone(int64_t status)
                status == STATUS_INVALID_OBJECT;
 }
 
-static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
-                        uint32_t *ret_status)
-{
-        int64_t status = disable_set(client, channels, n, change);
-        int first, second;
-
-        if (status < 0 || status == GPU_STATUS_IS_LOST)
-                return status == -EIO ? -ENODEV : client_error(status);
-        if (status == RM_STATUS_OK)
-                return 0;
-        if (n == 1) {
-                if (is_gone(status))
-                        return 0;
-                if (ret_status)
-                        *ret_status = (uint32_t)status;
-                return -EIO;
-        }
-        first = disable_some(client, channels, n / 2, change, ret_status);
-        if (first == -ENODEV)
-                return first;
-        second = disable_some(client, channels + n / 2, n - n / 2, change, ret_status);
-        return first < 0 ? first : second;
-}
-
 /* ---- how often ---------------------------------------------------------------------------------------------- */
 
 static uint64_t key_of(const struct gpu_channel *channel)
@@ -112,6 +88,35 @@ static void disables_note(struct gpu_client *client, const struct gpu_channel *c
                         client->is_uncounted = true;
         }
 }
+
+static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
+                        uint32_t *ret_status)
+{
+        int64_t status;
+        int first, second;
+
+        if (change != ENABLE)
+                disables_note(client, channels, n); /* also of a list that is refused: it may be done in part */
+        status = disable_set(client, channels, n, change);
+        if (status < 0 || status == GPU_STATUS_IS_LOST)
+                return status == -EIO ? -ENODEV : client_error(status);
+        if (status == RM_STATUS_OK)
+                return 0;
+        if (n == 1) {
+                if (is_gone(status))
+                        return 0;
+                if (ret_status)
+                        *ret_status = (uint32_t)status;
+                return -EIO;
+        }
+        first = disable_some(client, channels, n / 2, change, ret_status);
+        if (first == -ENODEV)
+                return first;
+        second = disable_some(client, channels + n / 2, n - n / 2, change, ret_status);
+        return first < 0 ? first : second;
+}
+
+/* ---- off and on ----------------------------------------------------------------------------------------------- */
 
 /* At most GPU_CHANNELS_PER_CALL. */
 static int enable_counted(struct gpu_client *client, const struct gpu_channel *channels, size_t n, uint32_t *ret_status)
@@ -150,10 +155,8 @@ void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *cha
 static int change_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,
                        uint32_t *ret_status)
 {
-        if (change == ENABLE)
-                return enable_counted(client, channels, n, ret_status);
-        disables_note(client, channels, n);
-        return disable_some(client, channels, n, change, ret_status);
+        return change == ENABLE ? enable_counted(client, channels, n, ret_status) :
+                                  disable_some(client, channels, n, change, ret_status);
 }
 
 static int disable_all(struct gpu_client *client, const struct gpu_channel *channels, size_t n, enum change change,

@@ -108,6 +108,7 @@ struct sched_entity {
         bool is_retired;          /* disabled so that what ran might end */
         bool must_enable;         /* its shim has switched its channels: what the latest call did no longer counts */
         bool is_doubted;          /* others may have disabled its channels, too: gpu_channels_doubt */
+        nsec doubted_until;       /* likewise */
         bool must_kick;
         struct stall {
                 nsec since, after;  /* the device does nothing, and it may have work; when it is kicked for that */

@@ -172,6 +172,14 @@ static void switch_all_succeeded(struct sched *sched, bool is_disabled)
 
 /* ---- which tenants are switched ---------------------------------------------------------------- */
 
+/* Before it is enabled. As long as its shim may yet disable its channels (S4), the next time is doubted, too. */
+static void doubt(struct sched *sched, struct sched_entity *tenant)
+{
+        if (tenant->is_doubted || clock_now() < tenant->doubted_until)
+                gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
+        tenant->is_doubted = tenant->device->is_reenabled;
+}
+
 /* Writes the control block first, then reads its channels. Those that have been retired are off already. */
 static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *tenant, bool is_disabled)
 {
@@ -179,10 +187,8 @@ static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *te
 
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
-        if (!is_disabled && tenant->is_doubted)
-                gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
         if (!is_disabled)
-                tenant->is_doubted = false;
+                doubt(sched, tenant);
         skip = is_disabled && tenant->is_retired && tenant->order.is_gentle ? tenant->channels.n_compute : 0;
         if (!list_channels(sched, &n, tenant, skip, is_disabled))
                 return n; /* no memory: tried again in the next pass */
@@ -243,8 +249,7 @@ static size_t list_removed(struct sched *sched, size_t n)
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
-                if (tenant->is_doubted)
-                        gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
+                doubt(sched, tenant);
                 if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
                         n += tenant->channels.n;
                 sched->removed = tenant->next;

@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A channel that is new while its tenant is off may be disabled by the gate and by a call of ours, and nobody knows of
+ * both. It is known to us before the gate has seen to it, so for so long. */
+#define DOUBTED NSEC_PER_SEC
+
 /* ---- intervals ------------------------------------------------------------------------------- */
 
 static struct sched_entity *tenant_of_shim(const struct sched *sched, uint32_t pid)
@@ -221,7 +225,8 @@ void tally_channels(struct sched *sched, struct sched_entity *tenant)
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
         if (tenant->is_disabled || tenant->device->is_disabled)
-                tenant->is_doubted = true; /* what is new was disabled by the gate, and is perhaps in our next call */
+                tenant->is_doubted = true;
+        tenant->doubted_until = clock_now() + DOUBTED;
 }
 
 /* ---- the past second ------------------------------------------------------------------------- */

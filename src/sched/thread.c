@@ -101,12 +101,13 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
             tenant->is_disabled) { /* its shim took the daemon for dead */
                 tenant->is_disabled = tenant->is_retired = false;
                 tenant->must_enable = true; /* it takes up again what the control block says */
-                tenant->is_doubted = true;
                 stall_expect(tenant);
                 tenant->off_since = 0;
         }
         if (device->is_reenabled && !tenant->was_reenabled)
                 engines_note_enabled(tenant);
+        if (device->is_reenabled)
+                tenant->is_doubted = true; /* its shim disables them, too, when it takes up the desired state */
         tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
         watched_at = device->checked_at; /* read before what it is the time of */

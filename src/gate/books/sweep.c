@@ -213,6 +213,8 @@ static bool sweep_managed(struct gate *gate)
         }
         if (!has_managed(gate)) {
                 gate->swept.is_cut = false;
+                gate->swept.owner = 0;
+                gate->swept.from = 0;
                 return false;
         }
         spaces_clean(gate);

@@ -286,7 +286,11 @@ int probe_channels_set(struct probe *probe, unsigned int device, const struct pr
         if (!n || channels_off(probe, device, channels, n, is_disabled) == RM_STATUS_OK)
                 return 0;
         for (size_t i = 0; i < n; i++) {
-                uint32_t status = channels_off(probe, device, &channels[i], 1, is_disabled);
+                uint32_t status;
+
+                if (is_disabled) /* the list may be done in part, and the driver counts */
+                        (void)channels_off(probe, device, &channels[i], 1, false);
+                status = channels_off(probe, device, &channels[i], 1, is_disabled);
 
                 if (status != RM_STATUS_OK && status != RM_STATUS_INVALID_CHANNEL &&
                     status != RM_STATUS_OBJECT_NOT_FOUND && status != RM_STATUS_INVALID_OBJECT_HANDLE &&

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/descriptors.h"
+#include "base/errand.h"
 #include "base/process.h"
 
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+
+#define PATIENT (20 * NSEC_PER_MSEC) /* for a lock of the kernel that an exec holds */
 
 enum {
         PIDFD_THREAD_ = O_EXCL, /* Linux 6.9; Debian 12's headers do not have it */
@@ -68,17 +71,52 @@ ssize_t process_text(pid_t id, const char *file, char *text, size_t size)
         return n;
 }
 
-/* proc(5), syscall: "running"; or the number, -1 for none, and more. */
-bool process_is_elsewhere(pid_t thread, long number)
+/* Nodes of the driver are files, those of the simulated one sockets. */
+bool process_fd_may_be_node(pid_t process, const char *number)
 {
+        char path[64], link[64] = { 0 };
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", process, number);
+        return readlink(path, link, sizeof(link) - 1) > 0 &&
+               (!strncmp(link, "/dev/", 5) || !strncmp(link, "socket:", 7));
+}
+
+struct whereabouts {
+        pid_t thread;
+        long number;
+        bool is_elsewhere;
+};
+
+/* proc(5), syscall: "running"; or the number, -1 for none, and more. */
+static void whereabouts_find(void *context)
+{
+        struct whereabouts *at = context;
         char text[256], *end;
-        ssize_t n = process_text(thread, "syscall", text, sizeof(text));
+        ssize_t n = process_text(at->thread, "syscall", text, sizeof(text));
         long is_in;
 
-        if (n <= 0)
-                return n == -ENOENT || n == -ESRCH;
+        if (n <= 0) {
+                at->is_elsewhere = n == -ENOENT || n == -ESRCH;
+                return;
+        }
         is_in = strtol(text, &end, 10);
-        return end != text && *end == ' ' && is_in != number;
+        at->is_elsewhere = end != text && *end == ' ' && is_in != at->number;
+}
+
+/* The kernel takes a lock for it that an exec holds while it closes files: who serves one of them can make it long. */
+bool process_is_elsewhere(pid_t thread, long number)
+{
+        struct whereabouts *at = malloc(sizeof(*at));
+        bool is_elsewhere = false;
+
+        if (!at)
+                return false;
+        *at = (struct whereabouts){ .thread = thread, .number = number };
+        if (errand_run(whereabouts_find, at, PATIENT) != ERRAND_DONE)
+                return false;
+        is_elsewhere = at->is_elsewhere;
+        free(at);
+        return is_elsewhere;
 }
 
 static int process_of(pid_t thread, pid_t *ret)

@@ -78,6 +78,9 @@ ssize_t processes_list(struct processes *processes, pid_t **ret); /* how many; t
 size_t processes_count(struct processes *processes);
 uint64_t processes_began(struct processes *processes, pid_t id); /* as process_began; 0: it is not known */
 
+/* Whether a descriptor may be one of the driver's, by its name in /proc: what surely is not need not be taken. */
+bool process_fd_may_be_node(pid_t process, const char *number);
+
 /* Whether a thread waits for something that is no system call of that number, or is gone: one that it was in is over.
  * False when in doubt, as for a thread that is on a processor. */
 bool process_is_elsewhere(pid_t thread, long number);

@@ -81,6 +81,24 @@ static void what_another_disabled_stays_so_without_a_doubt(void **state)
         assert_null(gpu_client_close(client));
 }
 
+/* A list of which one is gone is refused, and done in part, more than once. */
+static void channels_beside_one_that_is_gone_come_back(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_client *client = client_of(rig, &backend);
+        struct gpu_channel list[] = { own(rig, CHANNEL), own(rig, 0x6001), own(rig, 0x6002) };
+        uint64_t value;
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        assert_int_equal(gpu_channels_set(client, list, 3, true, NULL), 0);
+        value = bench_launch(rig, CHANNEL, 1000);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 50), -ETIMEDOUT);
+        assert_int_equal(gpu_channels_set(client, list, 1, false, NULL), 0);
+        assert_int_equal(bench_wait(rig, CHANNEL, value, 1000), 0);
+        assert_null(gpu_client_close(client));
+}
+
 static void retired_channels_end_what_they_do(void **state)
 {
         struct rig *rig = *state;
@@ -154,6 +172,7 @@ int main(void)
                 RIG_TEST(channels_of_whomever_go_off_and_on),
                 RIG_TEST(what_was_disabled_often_is_enabled_by_one_call),
                 RIG_TEST(what_another_disabled_stays_so_without_a_doubt),
+                RIG_TEST(channels_beside_one_that_is_gone_come_back),
                 RIG_TEST(retired_channels_end_what_they_do),
                 RIG_TEST(channels_that_are_gone_do_not_keep_the_others),
                 RIG_TEST(a_lost_device_says_so),
