@@ -274,8 +274,13 @@ int install_remove(const struct install *install, const char *path, const char *
 
         *ret = (struct install_result){ 0 };
         r = begin(install, false, &lock, &state, err);
-        if (r < 0 || !*state)
+        if (r < 0)
                 return r == -ENOENT ? 0 : r;
+        (void)snprintf(place, sizeof(place), "%s%s", install->host, install->prefix);
+        if (!*state) { /* a run that was killed at once has made the prefix, and noted nothing */
+                (void)rmdir(place);
+                return 0;
+        }
         r = restore(install, state, path, shared, least, ret, err);
         if (r < 0)
                 return r;
@@ -285,7 +290,6 @@ int install_remove(const struct install *install, const char *path, const char *
         remove_directories(install, state);
         (void)snprintf(of_ours, sizeof(of_ours), "%s/state", install->prefix);
         file_remove(install, of_ours);
-        (void)snprintf(place, sizeof(place), "%s%s", install->host, install->prefix);
         (void)rmdir(place);
         return 0;
 }
