@@ -184,7 +184,7 @@ static bool is_left_out(struct demand_page *demand_page)
         return demand_page->n_skipped != 0;
 }
 
-static void engine_read(struct demand_page *demand_page, struct gate_engine_signs *signs, bool is_off)
+static void engine_read(struct demand_page *demand_page, struct gate_engine_signs *signs, const struct moving *moving)
 {
         bool has_moved, is_pending;
         uint32_t put;
@@ -202,11 +202,11 @@ static void engine_read(struct demand_page *demand_page, struct gate_engine_sign
         signs->n_pending += is_pending;
         demand_page->n_idle = has_moved || is_pending ? 0 : demand_page->n_idle + 1;
         demand_page->put = put;
-        if (!is_off)
+        if (moving->state == MOVE_HERE) /* after put was read: channels go off later */
                 demand_page->mark = put;
 }
 
-static void compute_read(struct demand_page *demand_page, struct gate_signs *signs, bool is_off)
+static void compute_read(struct demand_page *demand_page, struct gate_signs *signs, const struct moving *moving)
 {
         uint32_t put;
 
@@ -217,7 +217,7 @@ static void compute_read(struct demand_page *demand_page, struct gate_signs *sig
         signs->has_moved |= put != demand_page->put;
         signs->n_pending += put != demand_page->positions[GET_AT / 4];
         demand_page->put = put;
-        if (!is_off)
+        if (moving->state == MOVE_HERE) /* after put was read: channels go off later */
                 demand_page->mark = put;
 }
 
@@ -242,7 +242,6 @@ bool gate_signs_are_stale(const struct gate *gate)
 void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret)
 {
         uint64_t changes = gate->channels.changes;
-        bool is_off = gate->moving.is_off; /* first: what is read below was put before */
         struct gate_signs signs = { 0 };
 
         if (gate->demand.changes != changes || !gate->demand.n) {
@@ -257,9 +256,9 @@ void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *
                 if (demand_page->device != (int)device)
                         continue;
                 if (demand_page->engine != RM_ENGINE_NONE)
-                        engine_read(demand_page, &signs.engines[demand_page->engine], is_off);
+                        engine_read(demand_page, &signs.engines[demand_page->engine], &gate->moving);
                 else
-                        compute_read(demand_page, &signs, is_off);
+                        compute_read(demand_page, &signs, &gate->moving);
         }
         *ret = signs;
 }

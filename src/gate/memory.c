@@ -299,7 +299,10 @@ int serve_fabric(struct request *request)
                         (void)ledger_put_over(gate->ledger, entry, &object, TAKE(charge), call->client, memory);
                 else
                         ledger_put(gate->ledger, entry, &object, TAKE(charge));
-                move_note_object(request, object.handle);
+                if (memory)
+                        move_note_object(request, object.handle);
+                else
+                        gate->moving.has_attached = true;
         }
         return reply(request, r);
 }

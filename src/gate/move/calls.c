@@ -60,7 +60,7 @@ static int file_search(struct gate *gate, const struct process *process, uint32_
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", process->id);
         dir = opendir(path);
         while (dir && fd < 0 && (entry = readdir(dir)))
-                if (isdigit((unsigned char)entry->d_name[0]))
+                if (isdigit((unsigned char)entry->d_name[0]) && process_fd_may_be_node(process->id, entry->d_name))
                         fd = file_at(gate, process, atoi(entry->d_name), client);
         if (dir)
                 (void)closedir(dir);

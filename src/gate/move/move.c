@@ -110,6 +110,8 @@ static bool plan_make(struct gate *gate, unsigned int part, bytes sizes[static L
         if (r < 0)
                 return move_fail(ret, GATE_MOVE_AS_BEFORE, "no memory for a plan");
         ret->stays = stays_of(plan, &why);
+        if (gate->moving.has_attached)
+                return move_fail(ret, GATE_MOVE_CANNOT, "it attaches memory to addresses of the fabric");
         if (has_managed)
                 return move_fail(ret, GATE_MOVE_CANNOT, "it has managed memory");
         if (!plan->n || plan->size / 1000 * (1000 - part) < ret->stays / 1000 * part) {

@@ -52,7 +52,8 @@ struct moving {
         atomic_bool is_off;            /* T2 */
         atomic_bool is_at_work;        /* a way has begun, and its rest has not ended */
         atomic_bool has_worked;        /* the same, since the watcher looked last */
-        uint32_t off_on;               /* bits of devices on which the mover has disabled the channels */
+        atomic_bool has_attached; /* fabric objects of the flexible kind: what is attached to them comes off for good */
+        uint32_t off_on;          /* bits of devices on which the mover has disabled the channels */
 
         /* of the mover; of others, to read, while the state is MOVE_AWAY and they are counted in n_inside */
         struct ledger_plan plan;

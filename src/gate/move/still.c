@@ -103,7 +103,8 @@ int move_enter(struct request *request)
 
                 moving->n_inside++;
                 state = moving->state;
-                if (state == MOVE_HERE || (state == MOVE_AWAY && !needs_away(request))) {
+                if (state == MOVE_HERE ||
+                    (state == MOVE_AWAY && !needs_away(request) && !gate_takes_memory(&request->verdict))) {
                         request->is_inside = true;
                         return 0;
                 }

@@ -11,8 +11,12 @@ enum {
 
 bool by_shim_is_tried(const struct daemon *daemon, const struct tenant *tenant)
 {
+        const struct message_lease *lease = &tenant->lease;
+
+        if (lease->job[0] || lease->ipc_host) /* others hold memory of it that its gate would take for its own */
+                return false;
         return daemon->settings.suspend_by != SUSPEND_BY_CHECKPOINT && control_block_move(tenant->control) &&
-               !message_lease_is_mig(&tenant->lease); /* an engine would have to be of its instance */
+               !message_lease_is_mig(lease); /* an engine would have to be of its instance */
 }
 
 bool by_shim_is_so(const struct tenant *tenant)
