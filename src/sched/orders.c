@@ -172,11 +172,16 @@ static void switch_all_succeeded(struct sched *sched, bool is_disabled)
 
 /* ---- which tenants are switched ---------------------------------------------------------------- */
 
-/* Before it is enabled. As long as its shim may yet disable its channels (S4), the next time is doubted, too. */
-static void doubt(struct sched *sched, struct sched_entity *tenant)
+static void doubt_if(struct sched *sched, const struct sched_entity *tenant)
 {
         if (tenant->is_doubted || clock_now() < tenant->doubted_until)
                 gpu_channels_doubt(sched->client, tenant->channels.list, tenant->channels.n);
+}
+
+/* Before it is enabled. As long as its shim may yet disable its channels (S4), the next time is doubted, too. */
+static void doubt(struct sched *sched, struct sched_entity *tenant)
+{
+        doubt_if(sched, tenant);
         tenant->is_doubted = tenant->device->is_reenabled;
 }
 
@@ -243,13 +248,13 @@ static bool retire_all(struct sched *sched, nsec now)
         return r != -ENODEV;
 }
 
-/* Tenants that were removed while they were disabled. */
+/* Tenants that were removed while they were disabled. Their control blocks are gone. */
 static size_t list_removed(struct sched *sched, size_t n)
 {
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
-                doubt(sched, tenant);
+                doubt_if(sched, tenant);
                 if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
                         n += tenant->channels.n;
                 sched->removed = tenant->next;

@@ -14,12 +14,16 @@ daemon_start() {
         "$sublet" ps -q > /dev/null || { cat "$machine/daemon"; return 1; }
 }
 
-# daemon_end SIGNAL: the daemon only; its tenants live on
+# daemon_end SIGNAL: the daemon only; its tenants live on. Fails if it has crashed, which tenants may not have noticed
 daemon_end() {
+        local code=0
         [ -n "${daemon:-}" ] || return 0
         kill "-$1" "$daemon" 2> /dev/null || true
-        wait "$daemon" 2> /dev/null || true
+        wait "$daemon" 2> /dev/null || code=$?
         daemon=''
+        case $code in
+        132 | 134 | 135 | 136 | 139) echo "the daemon has crashed: $code"; tail -20 "$machine/daemon"; return 1 ;;
+        esac
 }
 
 # with_children PROCESS...: prints the processes and all their descendants
