@@ -30,7 +30,7 @@ enum {
 
 enum {
         DISABLES_MOST = 16,     /* of one channel that are counted; each costs a call. A list of which one is gone: 7 */
-        COUNTED_MOST = 1 << 16, /* channels; those that end while they are disabled are never enabled */
+        COUNTED_MOST = 1 << 16, /* channels */
 };
 
 enum change {
@@ -148,6 +148,12 @@ void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *cha
                         disables_note(client, &channels[i], 1);
                 disables_note(client, &channels[i], 1);
         }
+}
+
+void gpu_channels_forget(struct gpu_client *client, const struct gpu_channel *channels, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                (void)map_take(&client->disables, key_of(&channels[i]));
 }
 
 /* ---- all of a list ------------------------------------------------------------------------------------------ */

@@ -45,3 +45,6 @@ int gpu_channels_retire(struct gpu_client *client, const struct gpu_channel *cha
 /* Others may have disabled them once more than this client knows of: when they are enabled next, the driver is asked
  * once more. Makes no call. */
 void gpu_channels_doubt(struct gpu_client *client, const struct gpu_channel *channels, size_t n);
+
+/* They have ended: how often they were disabled is not kept. Makes no call. */
+void gpu_channels_forget(struct gpu_client *client, const struct gpu_channel *channels, size_t n);

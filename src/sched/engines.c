@@ -18,7 +18,8 @@
  * what a tenant has in use on engines is enabled here too when the tenant comes onto the device; and who has work, and
  * is not served, is enabled again (a nudge).
  *
- * A channel that comes while its engine is off for its tenant is switched off in the next pass.
+ * A channel that comes while its engine is off for its tenant is switched off in the next pass, and only that one: the
+ * driver counts how often each was.
  */
 #include "sched/inside.h"
 
@@ -72,6 +73,12 @@ int engines_new(struct sched *sched)
                 if (engine_turns_new(&sched->settings.turns, &sched->engine_turns[engine]) < 0)
                         return -ENOMEM;
         return 0;
+}
+
+void engines_done(struct sched_entity *tenant)
+{
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                free(tenant->engines[engine].off);
 }
 
 void engines_free(struct sched *sched)
@@ -257,13 +264,45 @@ static bool must_switch(const struct sched *sched, const struct sched_entity *te
         return at->is_disabled || (at->enabled_at && must_nudge(sched, tenant, engine, now));
 }
 
-static size_t list_engine(struct sched *sched, size_t n, struct sched_entity *tenant, enum rm_engine engine)
+static int compare_orders(const void *a, const void *b)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+/* Notes which are off from now on: without memory none, and those are disabled once more at the next change. */
+static void note_off(struct sched_engine *at, const struct sched_channels *channels, enum rm_engine engine)
+{
+        uint32_t *off = realloc(at->off, (channels->n_of[engine] + 1) * sizeof(*off));
+
+        at->n_off = 0;
+        if (!off)
+                return;
+        at->off = off;
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->engines[i] == engine)
+                        off[at->n_off++] = channels->orders[i];
+        qsort(off, at->n_off, sizeof(*off), compare_orders);
+}
+
+/* All of its channels, or those that have come since it was switched off. */
+static size_t list_engine(struct sched *sched, size_t n, struct sched_entity *tenant, enum rm_engine engine,
+                          bool is_disabled)
 {
         const struct sched_channels *channels = &tenant->channels;
+        struct sched_engine *at = &tenant->engines[engine];
 
-        for (size_t i = 0; i < channels->n; i++)
-                if (channels->engines[i] == engine && orders_list(sched, n, &channels->list[i], 1))
+        for (size_t i = 0; i < channels->n; i++) {
+                if (channels->engines[i] != engine)
+                        continue;
+                if (at->n_off && bsearch(&channels->orders[i], at->off, at->n_off, sizeof(*at->off), compare_orders))
+                        continue;
+                if (orders_list(sched, n, &channels->list[i], 1))
                         n++;
+        }
+        if (is_disabled)
+                note_off(at, channels, engine);
         return n;
 }
 
@@ -283,12 +322,14 @@ static size_t list_all(struct sched *sched, bool is_disabled, nsec now)
                         on = control_block_engine(tenant->control, sched->state.device, engine);
                         if (on)
                                 on->is_disabled = is_disabled;
+                        if (!is_disabled || !tenant->engines[engine].is_disabled)
+                                tenant->engines[engine].n_off = 0;
                         tenant->engines[engine].is_disabled = is_disabled;
                         tenant->engines[engine].sequence = tenant->channels.sequence;
                         tenant->engines[engine].is_in_call = true;
                         tenant->engines[engine].enabled_at = is_disabled ? 0 : now;
                         if (!tenant->is_disabled)
-                                n = list_engine(sched, n, tenant, engine);
+                                n = list_engine(sched, n, tenant, engine, is_disabled);
                 }
         }
         return n;
@@ -307,6 +348,7 @@ static void settle(struct sched *sched, bool is_disabled, bool has_failed, uint3
                                 continue;
                         at->is_in_call = false;
                         if (has_failed) {
+                                at->n_off = 0;
                                 at->is_disabled = !is_disabled;
                                 at->retry_at = clock_now() + RETRY;
                                 if (!at->has_failed)

@@ -48,6 +48,7 @@ enum {
 struct sched_channels {
         struct gpu_channel *list; /* on any engine: all of them are switched */
         uint8_t *engines;         /* enum rm_engine of each */
+        uint32_t *orders;         /* control_channel.order of each, which no other ever has */
         size_t n_of[RM_N_ENGINES];
         size_t n, n_compute;               /* which are first */
         unsigned int n_groups;             /* compute groups */
@@ -66,6 +67,8 @@ struct sched_engine {
         bool is_to_be_off; /* by the latest decision */
         bool is_disabled;  /* by the latest call, or while it is off the device */
         uint32_t sequence; /* of its channels at that call */
+        uint32_t *off;     /* orders of those that are disabled by such calls, rising */
+        size_t n_off;
         bool is_in_call, has_failed;
         nsec retry_at;
         nsec used_at[SCHED_TICKS]; /* at sched->ticks */
@@ -106,7 +109,7 @@ struct sched_entity {
         nsec off_since;           /* when it was disabled; 0: it is enabled */
         bool is_disabled;         /* by the latest call that succeeded */
         bool is_retired;          /* disabled so that what ran might end */
-        bool must_enable;         /* its shim has switched its channels: what the latest call did no longer counts */
+        bool must_enable;         /* its shim has switched its channels, or it was removed while they were off */
         bool is_doubted;          /* others may have disabled its channels, too: gpu_channels_doubt */
         nsec doubted_until;       /* likewise */
         bool must_kick;
@@ -133,7 +136,7 @@ struct sched {
         struct sched_entity *tenants[TURNS_TENANTS_MAX];
         size_t n_tenants;
         struct map contexts;          /* context -> tenant */
-        struct sched_entity *removed; /* with channels that the thread is to enable */
+        struct sched_entity *removed; /* whose channels the thread is to enable, or to forget */
 
         /* what is on the device, as of metered_until */
         bool is_occupied;
@@ -171,6 +174,8 @@ struct sched {
         struct control_channel *rows; /* room for those of a control block */
         struct gpu_channel *list;     /* room for those of one call */
         size_t list_room;
+        struct gpu_channel *gone; /* have ended: for gpu_channels_forget, in the next pass */
+        size_t n_gone, gone_room;
 };
 
 /* sched.c */
@@ -211,6 +216,7 @@ void engines_release(const struct sched *sched, struct sched_entity *tenant); /*
 void engines_note_off(const struct sched *sched, struct sched_entity *tenant, nsec now); /* all its channels are */
 void engines_note_enabled(struct sched_entity *tenant);  /* its shim has enabled all channels */
 bool engines_are_off(const struct sched_entity *tenant); /* at least one is */
+void engines_done(struct sched_entity *tenant);
 nsec engines_decide(struct sched *sched, nsec now);      /* after the device's orders */
 bool engines_apply(struct sched *sched, nsec now);
 void engines_second(struct sched *sched, size_t tick); /* notes the figures at a tick */

@@ -248,15 +248,19 @@ static bool retire_all(struct sched *sched, nsec now)
         return r != -ENODEV;
 }
 
-/* Tenants that were removed while they were disabled. Their control blocks are gone. */
+/* Tenants that were removed. Their control blocks are gone. */
 static size_t list_removed(struct sched *sched, size_t n)
 {
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
-                doubt_if(sched, tenant);
-                if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
-                        n += tenant->channels.n;
+                if (!tenant->must_enable) {
+                        gpu_channels_forget(sched->client, tenant->channels.list, tenant->channels.n);
+                } else {
+                        doubt_if(sched, tenant);
+                        if (orders_list(sched, n, tenant->channels.list, tenant->channels.n))
+                                n += tenant->channels.n;
+                }
                 sched->removed = tenant->next;
                 (void)sched_entity_free(tenant);
         }
@@ -271,11 +275,19 @@ static bool is_to_switch(const struct sched_entity *tenant)
         return tenant->is_disabled && tenant->is_retired && !tenant->order.is_gentle;
 }
 
+/* Before any list is made, so that none of them has been made anew and disabled. */
+static void forget_gone(struct sched *sched)
+{
+        gpu_channels_forget(sched->client, sched->gone, sched->n_gone);
+        sched->n_gone = 0;
+}
+
 static size_t list_tenants(struct sched *sched, bool is_disabled, nsec now)
 {
         LOCKED(&sched->lock);
         size_t n = is_disabled ? 0 : list_removed(sched, 0);
 
+        forget_gone(sched);
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
 

@@ -90,6 +90,8 @@ struct sched_entity *sched_entity_free(struct sched_entity *tenant)
                 return NULL;
         free(tenant->channels.list);
         free(tenant->channels.engines);
+        free(tenant->channels.orders);
+        engines_done(tenant);
         free(tenant);
         return NULL;
 }
@@ -185,12 +187,10 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
                 tenant_unlink(sched, tenant);
                 if (ret_used)
                         *ret_used = tenant->billed;
-                if (!control_block_is_held(tenant->control) &&
-                    (tenant->is_disabled || tenant->is_in_call ||
-                     engines_are_off(tenant))) { /* the thread enables its channels */
-                        tenant->next = sched->removed;
-                        sched->removed = TAKE(tenant);
-                }
+                tenant->must_enable = !control_block_is_held(tenant->control) &&
+                                      (tenant->is_disabled || tenant->is_in_call || engines_are_off(tenant));
+                tenant->next = sched->removed;
+                sched->removed = TAKE(tenant);
         }
         sched_wake(sched);
         return 0;
@@ -298,6 +298,7 @@ static struct sched *sched_free(struct sched *sched)
         engines_free(sched);
         (void)trace_free(sched->trace);
         map_done(&sched->contexts);
+        free(sched->gone);
         lock_done(&sched->lock);
         closep(&sched->wake);
         closep(&sched->ready);

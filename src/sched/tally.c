@@ -181,6 +181,7 @@ static void channels_list(struct sched *sched, struct sched_entity *tenant, cons
                         continue;
                 engine = rows[i].engine < RM_N_ENGINES ? rows[i].engine : RM_ENGINE_NONE;
                 tenant->channels.engines[tenant->channels.n] = (uint8_t)engine;
+                tenant->channels.orders[tenant->channels.n] = rows[i].order;
                 tenant->channels.n_of[engine]++;
                 tenant->channels.list[tenant->channels.n++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
                 if (!is_first(rows, n, &rows[i]))
@@ -190,15 +191,56 @@ static void channels_list(struct sched *sched, struct sched_entity *tenant, cons
         }
 }
 
-static bool channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
-                           size_t n)
+static int compare_rows(const void *a, const void *b)
 {
-        struct gpu_channel *channels = realloc(tenant->channels.list, (n ? n : 1) * sizeof(*channels));
-        uint8_t *engines = realloc(tenant->channels.engines, n ? n : 1);
+        const struct control_channel *x = a, *y = b;
 
-        tenant->channels.list = channels ? channels : tenant->channels.list;
-        tenant->channels.engines = engines ? engines : tenant->channels.engines;
-        if (!channels || !engines)
+        if (x->client != y->client)
+                return x->client < y->client ? -1 : 1;
+        return x->handle < y->handle ? -1 : x->handle > y->handle;
+}
+
+/* Notes which of the tenant's channels are no more. `rows` is sorted. Without memory it is a count too many that stays:
+ * gpu/control.c. */
+static void channels_note_gone(struct sched *sched, const struct sched_channels *channels,
+                               const struct control_channel *rows, size_t n)
+{
+        for (size_t i = 0; i < channels->n; i++) {
+                const struct control_channel key = { .client = channels->list[i].client,
+                                                     .handle = channels->list[i].handle };
+
+                if (bsearch(&key, rows, n, sizeof(*rows), compare_rows))
+                        continue;
+                if (sched->n_gone == sched->gone_room) {
+                        size_t room = 2 * sched->gone_room + 64;
+                        struct gpu_channel *gone = realloc(sched->gone, room * sizeof(*gone));
+
+                        if (!gone)
+                                return;
+                        sched->gone = gone;
+                        sched->gone_room = room;
+                }
+                sched->gone[sched->n_gone++] = channels->list[i];
+        }
+}
+
+static bool channels_grow(struct sched_channels *channels, size_t n)
+{
+        struct gpu_channel *list = realloc(channels->list, (n ? n : 1) * sizeof(*list));
+        uint8_t *engines = realloc(channels->engines, n ? n : 1);
+        uint32_t *orders = realloc(channels->orders, (n ? n : 1) * sizeof(*orders));
+
+        channels->list = list ? list : channels->list;
+        channels->engines = engines ? engines : channels->engines;
+        channels->orders = orders ? orders : channels->orders;
+        return list && engines && orders;
+}
+
+static bool channels_learn(struct sched *sched, struct sched_entity *tenant, struct control_channel *rows, size_t n)
+{
+        qsort(rows, n, sizeof(*rows), compare_rows);
+        channels_note_gone(sched, &tenant->channels, rows, n);
+        if (!channels_grow(&tenant->channels, n > tenant->channels.n ? n : tenant->channels.n))
                 return false; /* stays as it was; tried again in the next pass */
         memset(tenant->channels.n_of, 0, sizeof(tenant->channels.n_of));
         tenant->channels.n = 0;

@@ -5,6 +5,8 @@
  */
 #include "fake_tenants.h"
 
+#include "turns/engines.h"
+
 #include <pthread.h>
 
 enum {
@@ -25,7 +27,7 @@ static struct {
         struct turns_order orders[IDS];
         struct turns_tenant seen[IDS];
         enum turns_work works[IDS]; /* of the latest view, in its order */
-        _Atomic bool is_contradicted;
+        _Atomic bool is_contradicted, is_engine_off;
         _Atomic nsec every;
         _Atomic uint64_t n;
 } script;
@@ -61,6 +63,27 @@ enum turns_work turns_work(const struct turns *turns, size_t i)
 {
         (void)turns;
         return script.is_contradicted ? TURNS_WORK_NONE : script.works[i];
+}
+
+int engine_turns_new(const struct turns_settings *settings, struct engine_turns **ret)
+{
+        (void)settings, (void)ret;
+        return 0;
+}
+
+struct engine_turns *engine_turns_free(struct engine_turns *turns)
+{
+        (void)turns;
+        return NULL;
+}
+
+nsec engine_turns_next(struct engine_turns *turns, nsec now, const struct engine_tenant *tenants, size_t n,
+                       bool *ret_is_disabled)
+{
+        (void)turns, (void)tenants;
+        for (size_t i = 0; i < n; i++)
+                ret_is_disabled[i] = script.is_engine_off;
+        return now + script.every;
 }
 
 /* Without gangs only turns_next is called. */
@@ -259,6 +282,54 @@ static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
         fake_tenant_end(&b);
+}
+
+static void wait_for_engine(struct sched *sched, bool is_disabled)
+{
+        nsec until = clock_now() + 10 * NSEC_PER_SEC;
+
+        script.is_engine_off = is_disabled;
+        while (row_of(sched, 1).engines[RM_ENGINE_COPY].is_disabled != is_disabled && clock_now() < until)
+                (void)usleep(1000);
+        assert_int_equal(row_of(sched, 1).engines[RM_ENGINE_COPY].is_disabled, is_disabled);
+        (void)usleep(20000); /* the call is made after it is noted */
+}
+
+/* The driver counts how often a channel was disabled, and enabling one costs as many calls. */
+static void channels_of_an_engine_that_is_off_go_off_once_whatever_comes_and_goes(void **state)
+{
+        enum { CHANGES = 40 };
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct control_channel copies, other = { .handle = 0x7777, .engine = RM_ENGINE_COPY, .order = 100 };
+        struct fake_tenant a;
+
+        fake_tenant_begin(&a, rig, 1);
+        copies = (struct control_channel){ .client = a.rig.client,
+                                           .handle = CHANNEL,
+                                           .group = GROUP,
+                                           .cid = a.cid,
+                                           .engine = RM_ENGINE_COPY,
+                                           .order = 1 };
+        control_block_channel_drop(a.control, a.rig.client, CHANNEL);
+        assert_int_equal(control_block_channel_put(a.control, &copies), 0);
+        control_block_engine(a.control, 0, RM_ENGINE_COPY)->n_unseen = 1; /* wants, and no nudge */
+        join(sched, &a);
+        wait_for_engine(sched, true);
+        for (int i = 0; i < CHANGES; i++) {
+                other.order++;
+                other.client = a.rig.client;
+                assert_int_equal(control_block_channel_put(a.control, &other), 0);
+                order(sched, 1, false);
+                control_block_channel_drop(a.control, other.client, other.handle);
+                order(sched, 1, false);
+        }
+        launch(&a, 1000);
+        assert_int_equal(finish(&a, 50), -ETIMEDOUT);
+        wait_for_engine(sched, false);
+        assert_int_equal(finish(&a, 2000), 0);
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
 }
 
 static void a_context_of_no_tenant_is_an_event_once(void **state)
@@ -609,6 +680,7 @@ int main(void)
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
                 RIG_TEST(a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
+                RIG_TEST(channels_of_an_engine_that_is_off_go_off_once_whatever_comes_and_goes),
                 RIG_TEST(a_context_of_no_tenant_is_an_event_once),
                 RIG_TEST(running_work_is_preempted),
                 RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
