@@ -18,7 +18,7 @@ bool has_late(struct gate *gate);
  * made. */
 void mapping_check(struct gate *gate, const struct mapping_call *call);
 void mappings_check(struct gate *gate);               /* those on their way */
-void mappings_check_due(struct gate *gate, nsec now); /* if it is time (audit_at) */
+void mappings_check_due(struct gate *gate, nsec now); /* if it is time */
 
 /* Whether it lies over so many ranges, or is one of so many on their way (it counts already), that looking at them
  * would take too long: not to be let through. */

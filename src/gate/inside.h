@@ -142,7 +142,6 @@ struct gate {
         _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
         unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */
         nsec audited_at;                                     /* the watcher's */
-        _Atomic nsec audit_at; /* when the watcher is to check for managed ranges that nobody announced */
 };
 
 /* Something an operator should see. */

@@ -116,7 +116,7 @@ static int go_on_and_check(const struct request *request, struct mapping_call *c
 
         if (r < 0)
                 return r;
-        gate->audit_at = clock_now() + AUDIT_AFTER;
+        mappings_note_due(&gate->mappings, clock_now() + AUDIT_AFTER);
         (void)eventfd_write(gate->wake, 1);
         return GATE_GO_ON;
 }

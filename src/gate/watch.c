@@ -20,7 +20,7 @@ enum {
 
 static int timeout_ms(struct gate *gate, bool is_settling)
 {
-        nsec audit = gate->audit_at;
+        nsec audit = gate->mappings.due_at;
 
         if (audit) {
                 nsec left = audit - clock_now();

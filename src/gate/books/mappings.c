@@ -207,8 +207,6 @@ void mappings_check(struct gate *gate)
 
 void mappings_check_due(struct gate *gate, nsec now)
 {
-        nsec due = gate->audit_at;
-
-        if (due && now >= due && atomic_compare_exchange_strong(&gate->audit_at, &due, 0))
+        if (mappings_take_due(&gate->mappings, now))
                 mappings_check(gate);
 }

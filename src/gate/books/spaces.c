@@ -142,6 +142,7 @@ static bool has_others_range(struct gate *gate, const struct file *file)
                                 if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
                                         break;
                         }
+                        mappings_check_due(gate, clock_now());
                         if (uvm_space_has(&gate->options.driver, &gate->options.layout, file->fd, base, length) ||
                             clock_now() >= until)
                                 return true;
@@ -181,6 +182,7 @@ static bool free_ranges(struct gate *gate, const struct file *file)
         while (is_free && is_left) {
                 if (clock_now() >= until)
                         return false;
+                mappings_check_due(gate, clock_now());
                 struct client_lock_pair locks = client_locks_take(gate, file->number, file->number);
 
                 is_left = has_range(gate, file->number, &base, &length);

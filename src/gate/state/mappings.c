@@ -141,3 +141,23 @@ bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base,
         }
         return false;
 }
+
+/* Whoever takes a look reads due_last after that, so that one which is noted meanwhile is seen by it or sees no look. */
+void mappings_note_due(struct mappings *mappings, nsec at)
+{
+        nsec none = 0;
+
+        mappings->due_last = at;
+        (void)atomic_compare_exchange_strong(&mappings->due_at, &none, at);
+}
+
+bool mappings_take_due(struct mappings *mappings, nsec now)
+{
+        nsec at = mappings->due_at, none = 0;
+
+        if (!at || now < at || !atomic_compare_exchange_strong(&mappings->due_at, &at, 0))
+                return false;
+        if (mappings->due_last > now)
+                (void)atomic_compare_exchange_strong(&mappings->due_at, &none, mappings->due_last);
+        return true;
+}

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "base/lock.h"
 
 #include <stdatomic.h>
@@ -33,6 +34,8 @@ struct mappings {
         size_t n_room;
         _Atomic size_t n;
         uint64_t serial;
+        _Atomic nsec due_at;   /* the first look that is due at those that were let through; 0: none */
+        _Atomic nsec due_last; /* the last one */
 };
 
 void mappings_init(struct mappings *mappings);
@@ -65,3 +68,10 @@ bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base);
 /* Whether another thread than this one has a mapping on its way, of any kind, with an address in
  * [base, base + length). */
 bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base, uint64_t length);
+
+/* One was let through, and is to be looked at then. One that comes later puts off no look at one before it, however
+ * many come. */
+void mappings_note_due(struct mappings *mappings, nsec at);
+
+/* Whether it is time for a look, which the caller is to take. */
+bool mappings_take_due(struct mappings *mappings, nsec now);

@@ -34,6 +34,17 @@ load ../attacks-runc
         [[ $said == *'remapped mib=0'* ]]
 }
 @test "managed memory in a space that the gate has let go of is held to the quota" { is_ended space-forgotten; }
+@test "a mapping over thousands of ranges is refused, and so are mappings on their way in too many spaces" {
+        local edit
+        for edit in "$ROOT" "$USER_OF_IMAGE"; do # no more is taken: a range is 2 MiB of the simulated device
+                QUOTA=256 attack_bundle "$edit" managed-wide '{"sublet.dev/mem": "20G"}'
+                attack managed-wide contained
+                [[ $said == *'ranges=6000'* && $said == *'wide errno=12'* ]]
+                wait_for has_tenants 0
+        done
+        stays_in managed-pending
+        [ "$(value refused "$said")" -gt 100 ]
+}
 @test "managed memory that a child maps for its parent by a number that changes is held to the quota" {
         stays_in managed-swapped-by-child
 }

@@ -153,6 +153,25 @@ static void from_the_last_to_the_first_none_is_missed_when_another_ends(void **s
         }
 }
 
+static void a_look_that_is_due_is_not_put_off_by_what_comes_after(void **state)
+{
+        struct mappings mappings;
+
+        (void)state;
+        mappings_init(&mappings);
+        assert_false(mappings_take_due(&mappings, 1000));
+        mappings_note_due(&mappings, 10);
+        for (nsec now = 1; now < 10; now++) {
+                assert_false(mappings_take_due(&mappings, now));
+                mappings_note_due(&mappings, now + 10);
+        }
+        assert_true(mappings_take_due(&mappings, 10));
+        assert_false(mappings_take_due(&mappings, 18)); /* and one more, for the latest */
+        assert_true(mappings_take_due(&mappings, 19));
+        assert_false(mappings_take_due(&mappings, 1000));
+        mappings_done(&mappings);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -163,6 +182,7 @@ int main(void)
                 cmocka_unit_test(who_waits_for_no_answer_replaces_nothing),
                 cmocka_unit_test(others_are_in_the_way_where_they_have_an_address_in_common),
                 cmocka_unit_test(from_the_last_to_the_first_none_is_missed_when_another_ends),
+                cmocka_unit_test(a_look_that_is_due_is_not_put_off_by_what_comes_after),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
