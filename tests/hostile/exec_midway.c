@@ -2,8 +2,9 @@
 /*
  * Memory of a process in the midst of an exec: managed ranges that it mapped for its parent, with whom it shared the
  * address space, and exports of which it has the last descriptor. The exec closes a file of FUSE whose server does not
- * answer, and until it does whoever looks into that process (kcmp, its maps) waits: the gate must not, and must not
- * take the memory for gone. "slowest_ms" is what a call took meanwhile.
+ * answer, and until it does whoever looks into that process (kcmp, its maps, where its thread is) waits: the gate must
+ * not, and must not take the memory for gone. Just before, it maps an ordinary file where managed memory could lie, so
+ * that the gate does want to know where the thread is. "slowest_ms" is what a call took meanwhile.
  *
  * The server lets go after LIFE_SEC, and when this program has ended: nothing waits for ever.
  */
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -33,6 +35,8 @@ enum {
         REQUEST = 64 * 1024,
         FILE_NODE = 2, /* the only file; 1 is the directory */
 };
+
+#define ELSEWHERE 0x2e0000000000u
 
 static int alive[2], report[2]; /* hangs up when the attack ends; what became of a child */
 
@@ -146,8 +150,10 @@ static int child_main(int fd)
 {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(alive[1]);
-        if ((fd < 0 || fcntl(fd, F_SETFD, 0) == 0) && file_open() >= 0)
+        if ((fd < 0 || fcntl(fd, F_SETFD, 0) == 0) && file_open() >= 0) {
+                (void)mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, memfd_create("file", 0), ELSEWHERE);
                 (void)execlp("sleep", "sleep", "60", (char *)NULL);
+        }
         (void)!write(report[1], "n", 1);
         _exit(1);
 }
