@@ -19,7 +19,7 @@ static nsec owed_most(const struct gangs *gangs, const struct gang *gang)
 
         EACH_DEVICE(d, gang->devices)
         is_capped |= gang->ranks[d].sign.is_capped;
-        return is_capped ? CATCH_UP : nsec_max(part(gangs->period, gang->weight), 2 * TURN_MIN);
+        return is_capped ? CATCH_UP : nsec_max(part_of_round(gangs, gang), 2 * TURN_MIN);
 }
 
 static void account(struct gangs *gangs, struct gang *gang)
@@ -44,7 +44,7 @@ static void account(struct gangs *gangs, struct gang *gang)
         if (!gang->is_time_sliced || !n)
                 return;
         gang->owed += part(nsec_max(passed - beside / n, 0), gang->weight) - spent / n;
-        gang->owed = nsec_max(gang->owed, -nsec_max(part(gangs->period, gang->weight), 2 * TURN_MIN));
+        gang->owed = nsec_max(gang->owed, -nsec_max(part_of_round(gangs, gang), 2 * TURN_MIN));
         gang->owed = nsec_min(gang->owed, owed_most(gangs, gang));
 }
 
@@ -136,7 +136,7 @@ static void time_slice(struct gangs *gangs, struct gang *gang, bool is_time_slic
                 return;
         gang->is_time_sliced = is_time_sliced;
         gang->has_turn = gang->has_begun = gang->is_on = gang->is_lent = false;
-        gang->owed = -nsec_min(debt, part(gangs->period, gang->weight));
+        gang->owed = -nsec_min(debt, part_of_round(gangs, gang));
         gangs->changed |= gang->devices;
 }
 

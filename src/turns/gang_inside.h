@@ -50,13 +50,16 @@ struct gangs_device {
 
 struct gangs {
         enum turns_policy policy;
-        nsec period, now;
+        nsec period, period_most; /* of a round; the latter where gangs have their devices for themselves */
+        nsec now;
         struct gang gangs[GANGS_MAX];
         size_t n; /* slots in use are below this */
         struct gangs_device devices[GANGS_DEVICES_MAX];
-        nsec round_at[GANGS_DEVICES_MAX]; /* by domain */
-        nsec wake[GANGS_DEVICES_MAX];     /* by domain */
-        uint32_t changed;                 /* devices that have not been told yet */
+        struct gangs_round {
+                nsec at, length;
+        } rounds[GANGS_DEVICES_MAX];  /* by domain: the latest */
+        nsec wake[GANGS_DEVICES_MAX]; /* by domain */
+        uint32_t changed;             /* devices that have not been told yet */
 };
 
 /* For each bit of `bits`: `d` is its number. */
@@ -68,6 +71,17 @@ struct gangs {
 static inline bool is_gang(const struct gang *gang)
 {
         return gang->id && gang->n_entities > 1;
+}
+
+static inline int domain_of(const struct gangs *gangs, const struct gang *gang)
+{
+        return gangs->devices[__builtin_ctz(gang->awake ? gang->awake : gang->devices)].domain;
+}
+
+/* Its part of a round. */
+static inline nsec part_of_round(const struct gangs *gangs, const struct gang *gang)
+{
+        return part(gangs->rounds[domain_of(gangs, gang)].length, gang->weight);
 }
 
 static inline void device_wake_at(struct gangs *gangs, uint32_t device, nsec at)

@@ -15,9 +15,9 @@ static bool is_ready(const struct gang *gang)
         return is_gang(gang) && gang->is_time_sliced && !gang->is_blocked;
 }
 
-static int domain_of(const struct gangs *gangs, const struct gang *gang)
+static nsec round_end(const struct gangs *gangs, int domain)
 {
-        return gangs->devices[__builtin_ctz(gang->awake)].domain;
+        return gangs->rounds[domain].at + gangs->rounds[domain].length;
 }
 
 /* ---- domains --------------------------------------------------------------------------------- */
@@ -70,21 +70,39 @@ static void owed_balance(struct gangs *gangs, int domain)
 /* R4 of round_robin.c. */
 static bool is_worth(const struct gangs *gangs, const struct gang *gang)
 {
-        return gang->turn >= (part(gangs->period, gang->weight) > TURN_MIN / 5 * 4 ? TURN_MIN / 2 : TURN_MIN);
+        return gang->turn >= (part_of_round(gangs, gang) > TURN_MIN / 5 * 4 ? TURN_MIN / 2 : TURN_MIN);
+}
+
+/* A job loses what it had of a step, or waits for its other half, whenever it goes off and comes on: with few handovers
+ * more steps are made. It is long only where nobody else takes turns on its devices, and nobody has asked for latency. */
+static nsec round_length(const struct gangs *gangs, int domain)
+{
+        for (size_t i = 0; i < gangs->n; i++) {
+                const struct gang *gang = &gangs->gangs[i];
+
+                if (!is_ready(gang) || domain_of(gangs, gang) != domain)
+                        continue;
+                EACH_DEVICE(d, gang->devices)
+                if (gangs->devices[d].rest.is_wanted || !gang->ranks[d].sign.is_patient)
+                        return gangs->period;
+        }
+        return gangs->period_most;
 }
 
 static void round_begin(struct gangs *gangs, int domain)
 {
-        nsec next = gangs->round_at[domain] + gangs->period;
+        struct gangs_round *round = &gangs->rounds[domain];
+        nsec next = round->at + round->length;
 
-        gangs->round_at[domain] = gangs->now - next < ON_TIME ? next : gangs->now;
+        round->at = gangs->now - next < ON_TIME ? next : gangs->now;
+        round->length = round_length(gangs, domain);
         owed_balance(gangs, domain);
         for (size_t i = 0; i < gangs->n; i++) {
                 struct gang *gang = &gangs->gangs[i];
 
                 if (!is_ready(gang) || domain_of(gangs, gang) != domain)
                         continue;
-                gang->turn = part(gangs->period, gang->weight) + gang->owed;
+                gang->turn = part_of_round(gangs, gang) + gang->owed;
                 gang->has_turn = is_worth(gangs, gang);
                 gang->has_begun = false;
         }
@@ -212,8 +230,8 @@ static void turn_take(struct gangs *gangs, struct gang *gang)
         gang->is_lent = gang->is_chosen && !gang->has_turn;
         if (gang->is_chosen && gang->has_turn)
                 gangs->wake[domain] = nsec_min(gangs->wake[domain], gang->until);
-        else if (!gang->has_turn && gangs->round_at[domain] + gangs->period > gangs->now)
-                gangs->wake[domain] = nsec_min(gangs->wake[domain], gangs->round_at[domain] + gangs->period);
+        else if (!gang->has_turn && round_end(gangs, domain) > gangs->now)
+                gangs->wake[domain] = nsec_min(gangs->wake[domain], round_end(gangs, domain));
 }
 
 /* All go off before one comes on: it begins where they end. */
@@ -235,7 +253,7 @@ void gang_rounds_next(struct gangs *gangs)
         domains_find(gangs);
         rounds_look(gangs, &pending, &domains);
         EACH_DEVICE(d, domains & ~pending)
-        if (gangs->now + EARLY >= gangs->round_at[d] + gangs->period)
+        if (gangs->now + EARLY >= round_end(gangs, (int)d))
                 round_begin(gangs, (int)d);
         n = by_size(gangs, order);
         choose(gangs, order, n);

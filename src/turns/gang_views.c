@@ -16,6 +16,9 @@ int gangs_new(const struct turns_settings *settings, struct gangs **ret)
                 return -ENOMEM;
         gangs->policy = turns_policy_in_force(settings);
         gangs->period = turns_period(settings);
+        gangs->period_most = settings->period ? gangs->period : 2 * gangs->period;
+        for (unsigned int d = 0; d < GANGS_DEVICES_MAX; d++)
+                gangs->rounds[d].length = gangs->period;
         for (unsigned int d = 0; d < GANGS_DEVICES_MAX; d++)
                 gangs->devices[d].wake = gangs->devices[d].wakes_at = gangs->wake[d] = INT64_MAX;
         *ret = gangs;
@@ -56,6 +59,7 @@ static void sign_add(struct turns_sign *to, const struct turns_sign *more)
         to->is_satisfied &= more->is_satisfied;
         to->is_blocked |= more->is_blocked;
         to->is_capped |= more->is_capped;
+        to->is_patient &= more->is_patient;
         to->is_resident |= more->is_resident;
         to->is_at_work |= more->is_at_work;
         to->debt = nsec_max(to->debt, more->debt);

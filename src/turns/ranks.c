@@ -23,6 +23,7 @@ static struct turns_sign sign_of(const struct turns *turns, const struct turns_v
                 .is_satisfied = is_latency && !entity->debt,
                 .is_blocked = entity->is_blocked,
                 .is_capped = tenant->cap < TURNS_WHOLE,
+                .is_patient = !is_latency && !tenant->goal,
                 .is_resident = tenant->is_resident,
                 .is_at_work = tenant->is_resident || entity->work == TURNS_WORK_PENDING,
                 .debt = nsec_max(entity->debt, entity->burnt),

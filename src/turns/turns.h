@@ -131,6 +131,7 @@ struct turns_sign {
         bool is_satisfied; /* a latency entity that has left as much of its share unused as it had used too much */
         bool is_blocked;   /* it has used its cap */
         bool is_capped;
+        bool is_patient; /* it has asked for no latency: neither by its class nor by a goal */
         bool is_resident;
         bool is_at_work; /* the meter has it on the device, or it has launched what the device has not taken */
         nsec debt;       /* when it wants more: what it has used too much */

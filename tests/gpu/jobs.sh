@@ -4,7 +4,8 @@
 # tenants each, and by the driver's default. On a machine with two devices, PyTorch with NCCL, gcc and the CUDA headers;
 # or on the simulator, with steps.c and ranks.c in place of PyTorch. At most 300 s. A table at the end.
 #
-#       tests/gpu/jobs.sh [BUILD]       WINDOW=6: seconds of each measurement; PARTS="native pairs ..." (all, in order):
+#       tests/gpu/jobs.sh [BUILD]       WINDOW=6: seconds of each measurement; DAEMON="--period 100ms": its options;
+#                                       PARTS="native pairs ..." (all, in order):
 #
 #       native    one job alone and two by the driver's default
 #       pairs     two jobs by share, one of them alone before and after
@@ -29,6 +30,7 @@ here=$PWD/tests/gpu out=${OUT:-/tmp/sublet-jobs} window=${WINDOW:-6}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 work=$(mktemp -d)
 daemon='' table=() alone=
+read -ra options <<< "${DAEMON:-}"
 mkdir -p "$out" "$work/b"
 log=$out/jobs.log
 : > "$log"
@@ -62,7 +64,7 @@ else
                 say "# no load program: see $log"
 fi
 rounds=$(timeout -k 2 20 "$load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')
-"$sublet" daemon --dir "$SUBLET_DIR" > "$out/daemon.log" 2>&1 &
+"$sublet" daemon --dir "$SUBLET_DIR" "${options[@]}" > "$out/daemon.log" 2>&1 &
 daemon=$!
 for_seconds 10 test -S "$SUBLET_DIR/tenant.sock" || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
 
