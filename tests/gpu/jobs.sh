@@ -198,8 +198,9 @@ part_pairs() {
         measure 'a tenant, alone' a
         resume b
         before=$(cost)
-        measure 'two tenants, 50 : 50' a b
-        say "# scheduling threads: $((($(cost) - before) * 1000 / (window * 4 + 2))) us a second for each device and tenant"
+        sleep 3
+        say "# scheduling threads: $((($(cost) - before) * 1000 / (3 * 4))) us a second for each device and tenant"
+        pair 'two tenants, 50 : 50' a b
         share b 30
         share a 70
         pair 'two tenants, 70 : 30' a b
