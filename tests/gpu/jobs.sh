@@ -13,6 +13,8 @@
 #       tenants   two jobs of two tenants each, whose ranks reach each other's memory (NCCL with P2P)
 #       kills     kill -9 of a rank, of a shim, of the daemon: the other job goes on, the books return
 #       daemons   kill -9 of the daemon, ROUNDS=5 times beside one job and as often beside two: their steps go on
+#       where     where two jobs lose steps: how long those of one take while the other sleeps, while it waits for its turn
+#                 and has none, beside four programs that only spin, and while both have turns
 #       four      a job of four devices beside two jobs of two; with fewer devices nothing
 #       native2   the same job alone, natively, once more: what the machine's clock did meanwhile
 #
@@ -112,9 +114,25 @@ print(*[f"{x / (end - begin):.1f}" for x in n], f"{worst:.1f}")
 END
 }
 
+# spread LABEL: of the first job's steps in the window of `observe`, what they took, and the time in those of twice the
+# median and more: while it was off, if it was
+spread() {
+        say "# $1: $(python3 - "$work/a.log" "$from" "$until" << 'END'
+import sys
+begin, end = float(sys.argv[2]) + 1, float(sys.argv[3])
+at = [t for t in map(float, open(sys.argv[1])) if begin <= t <= end]
+took = sorted((b - a) * 1000 for a, b in zip(at, at[1:]))
+part = lambda p: took[min(len(took) - 1, int(len(took) * p))]
+long = [t for t in took if t >= 2 * part(.5)]
+print(f"{len(took)} steps of p10 {part(.1):.3f} p50 {part(.5):.3f} p90 {part(.9):.3f} p99 {part(.99):.3f} ms; "
+      f"{len(long)} of twice that or more, {sum(long):.1f} ms of {(end - begin) * 1000:.0f}")
+END
+)"
+}
+
 # observe SECONDS NAME...: a window, into $line
 observe() {
-        local from until seconds=$1
+        local seconds=$1
         shift
         sleep 0.5
         from=$(stamp)
@@ -363,6 +381,38 @@ part_daemons() {
                         say "${table[-1]}"
                         "$sublet" ps >> "$log" 2>&1
                 done
+        done
+}
+
+part_where() {
+        local spinners=() i
+        job ours a --gpu 0,1 --share 90
+        job ours b --gpu 0,1 --share 10
+        pause b
+        begin a b || return
+        sleep 1
+        for i in 1 2; do
+                observe 4 a
+                spread "alone, the other sleeps ($i)"
+                resume b
+                "$sublet" set b cap=0.1 >> "$log" 2>&1
+                sleep 1
+                observe 4 a
+                spread "alone, the other waits ($i)"
+                "$sublet" set b cap=none >> "$log" 2>&1
+                sleep 1
+                observe 6 a b
+                spread "90 : 10 ($i), $line"
+                pause b
+                sleep 1
+                for _ in 1 2 3 4; do
+                        (while :; do :; done) &
+                        spinners+=($!)
+                done
+                observe 4 a
+                spread "alone, beside four that spin ($i)"
+                kill "${spinners[@]}"
+                spinners=()
         done
 }
 
