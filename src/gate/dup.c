@@ -177,9 +177,12 @@ static uint32_t prepare_dup(struct request *request, bool is_lent, enum source *
         }
         if (status == RM_STATUS_OK && entry_take_of(gate, UINT32_MAX, ret) < 0)
                 status = RM_STATUS_INSUFFICIENT_RESOURCES;
-        if (status == RM_STATUS_INSUFFICIENT_PERMISSIONS)
+        if (status == RM_STATUS_INSUFFICIENT_PERMISSIONS) {
                 gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
                           call->source_object, call->source_client);
+                /* what the driver says of a client that has ended, which may be all it is: another's is not there */
+                status = RM_STATUS_INVALID_OBJECT_HANDLE;
+        }
         return status;
 }
 
