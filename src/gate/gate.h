@@ -186,6 +186,9 @@ bool gate_wait(struct gate *gate, nsec timeout);
 /* Settles the ledger of what has ended: the driver says which clients are still there. How many are left. */
 size_t gate_settle(struct gate *gate);
 
+/* The same, and whether a client, a VA space or an export is left. */
+bool gate_remains(struct gate *gate);
+
 void gate_stats(struct gate *gate, struct gate_stats *ret);
 bytes gate_held(struct gate *gate, unsigned int device);
 

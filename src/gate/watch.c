@@ -90,7 +90,7 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
         if (now - *done < settle_ms(gate, *is_settling || gate->swept.is_cut, now) * NSEC_PER_MSEC)
                 return;
         if (*is_settling)
-                *is_settling = gate_settle(gate) || has_files(gate);
+                *is_settling = gate_remains(gate);
         else if (has_files(gate)) {
                 mappings_check(gate);
                 (void)sweep_all_managed(gate);

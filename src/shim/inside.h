@@ -27,6 +27,7 @@ struct shim {
         struct mover mover;
         nsec published_at; /* publish */
         bool is_lent;      /* it has ended, and what it lent is not back */
+        bool is_settled;   /* it has ended, and so has what it lent: its ledger is as empty as it gets by itself */
 
         atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;

@@ -47,3 +47,8 @@ void settle(struct gate *gate, const struct lease *lease)
                 if (lease->devices[i].quota.used)
                         gate_report_leftover(gate, i);
 }
+
+bool is_kept(struct gate *gate, const struct lease *lease)
+{
+        return holds_memory(lease) && gate_remains(gate) && holds_memory(lease);
+}

@@ -32,6 +32,7 @@ enum {
         KILL_MS = 20, /* a tenant that is being ended may fork meanwhile */
         UNDO_MS = 1,
         LENT_MS = 20,
+        KEPT_MS = 250,
         EXIT_USAGE = 2,
         EXIT_FAILED = 125,
 };
@@ -280,6 +281,8 @@ static void daemon_find(struct shim *shim)
 
 static int wait_ms(const struct shim *shim)
 {
+        if (shim->is_settled)
+                return KEPT_MS;
         if (shim->is_lent)
                 return LENT_MS;
         if (shim->is_ending)
@@ -289,31 +292,64 @@ static int wait_ms(const struct shim *shim)
         return REFRESH_MS;
 }
 
-/* The tenant has ended. What it lent is still charged to it, so its account is not closed before that is back. */
-static bool is_over(struct shim *shim)
+/* What the tenant lent is still charged to it. */
+static bool has_lent(struct shim *shim)
 {
         size_t n = gate_loans(shim->gate);
         char text[64];
 
         if (!n || shim->is_lent)
-                return !n;
+                return n;
         (void)snprintf(text, sizeof(text), "%zu pieces", n);
         talk_event(shim, EVENT_LENT_AT_END, 0, text);
-        shim->is_lent = true;
-        return false;
+        return shim->is_lent = true;
 }
 
-/* Returns when no process is left that the filter covers, and nobody has memory of it. */
+/* No process is left whose calls it could have. */
+static void end_record(struct shim *shim)
+{
+        struct record_writer *writer = shim->writer;
+
+        if (!writer)
+                return;
+        gate_record_end(shim->gate);
+        shim->writer = NULL;
+        if (record_writer_end(writer) < 0)
+                (void)fprintf(stderr, "sublet: the record of '%s' is not whole\n", shim->terms.tenant);
+}
+
+/* The tenant has ended. Its account is not closed while the driver has memory of it: what it lent, and what somebody
+ * else keeps by a descriptor that was passed on. Its lease would be another's meanwhile. */
+static bool is_over(struct shim *shim)
+{
+        if (has_lent(shim))
+                return false;
+        if (!shim->is_settled) {
+                (void)gate_wait(shim->gate, NSEC_PER_SEC);
+                end_record(shim);
+                mover_stop(&shim->mover); /* it holds files of the tenant's clients */
+                settle(shim->gate, &shim->lease);
+                shim->is_settled = true;
+        }
+        return !is_kept(shim->gate, &shim->lease);
+}
+
+static bool has_ended(const struct shim *shim)
+{
+        return shim->is_lent || shim->is_settled;
+}
+
+/* Returns when no process is left that the filter covers, nobody has memory of it, and its books are settled. */
 static void shim_serve(struct shim *shim)
 {
         for (;;) {
-                struct pollfd fds[] = { { shim->is_lent ? -1 : gate_over(shim->gate), POLLIN, 0 },
+                struct pollfd fds[] = { { has_ended(shim) ? -1 : gate_over(shim->gate), POLLIN, 0 },
                                         { shim->daemon, POLLIN, 0 },
                                         { shim->run, POLLIN, 0 },
                                         { shim->mover.done, POLLIN, 0 } };
 
                 (void)poll(fds, ARRAY_SIZE(fds), wait_ms(shim));
-                if ((fds[0].revents || shim->is_lent) && is_over(shim))
+                if ((fds[0].revents || has_ended(shim)) && is_over(shim))
                         return;
                 if (fds[1].revents)
                         talk_daemon(shim);
@@ -330,28 +366,12 @@ static void shim_serve(struct shim *shim)
         }
 }
 
-/* No process is left whose calls it could have. */
-static void end_record(struct shim *shim)
-{
-        struct record_writer *writer = shim->writer;
-
-        if (!writer)
-                return;
-        gate_record_end(shim->gate);
-        shim->writer = NULL;
-        if (record_writer_end(writer) < 0)
-                (void)fprintf(stderr, "sublet: the record of '%s' is not whole\n", shim->terms.tenant);
-}
-
 /* To this daemon or to the next. */
 static void account_deliver(struct shim *shim, nsec elapsed)
 {
         nsec deadline = clock_now() + LINGER;
         bool is_sent;
 
-        (void)gate_wait(shim->gate, NSEC_PER_SEC);
-        end_record(shim);
-        settle(shim->gate, &shim->lease);
         control_block_refresh(shim);
         shim->control->has_ended = 1;
         is_sent = talk_ended(shim, elapsed);
@@ -398,7 +418,7 @@ int shim_main(int argc, char **argv)
                 return EXIT_FAILED;
         }
         shim_serve(&shim);
-        mover_stop(&shim.mover); /* it holds files of the tenant's clients */
+        mover_stop(&shim.mover); /* the daemon may have asked once more */
         account_deliver(&shim, clock_now() - start);
         reconciler_stop(&shim.reconciler);
         if (jobs_has(&shim.terms))

@@ -319,6 +319,11 @@ size_t gate_settle(struct gate *gate)
         return n;
 }
 
+bool gate_remains(struct gate *gate)
+{
+        return gate_settle(gate) || has_files(gate);
+}
+
 bool sweep_ended(struct gate *gate, pid_t process)
 {
         LOCKED(&gate->sweep_lock);
