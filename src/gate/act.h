@@ -16,6 +16,8 @@ int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
 int serve_hollow(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
+int serve_listen(struct request *request);   /* objects.c */
+int serve_ignore(struct request *request);   /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */
 int serve_memory(struct request *request);   /* memory.c */
 int serve_fabric(struct request *request);   /* memory.c */

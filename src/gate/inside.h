@@ -9,6 +9,7 @@
 #include "gate/policy/budget.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
+#include "gate/state/listens.h"
 #include "gate/state/loans.h"
 #include "gate/state/mappings.h"
 #include "gate/state/open_files.h"
@@ -103,7 +104,8 @@ struct gate {
         struct moving moving; /* memory that is away */
 
         struct lock ledger_lock;
-        struct ledger *ledger; /* ledger_lock */
+        struct ledger *ledger;  /* ledger_lock */
+        struct listens listens; /* ledger_lock */
 
         struct lock client_locks[GATE_CLIENT_LOCKS]; /* by client or space: docs/locking.md */
 

@@ -10,6 +10,8 @@
 #include "lease/capabilities.h"
 #include "rm/numbers.h"
 
+#include <errno.h>
+
 enum {
         ROOT_AT = 0, /* of an allocation's block: the client */
 };
@@ -40,6 +42,87 @@ int serve_client(struct request *request)
         channel_control_gone(gate, RM_CLASS_CLIENT, 0, 0); /* of a client of that handle that was there */
         return reply(request, r);
 }
+
+/* ---- events of the operating system (state/listens.h) ---------------------------------------------------- */
+
+enum {
+        NUMBER_AT = 8,    /* of ALLOC_EVENT and FREE_EVENT */
+        ASKED_ABOUT = 64, /* at once */
+};
+
+static bool is_client_gone(void *gate, uint32_t client)
+{
+        return client && !ledger_has_client(((struct gate *)gate)->ledger, client);
+}
+
+/* Takes the client's lock, so that two calls with one number are counted as the driver takes them. */
+static int listens_try(struct request *request, uint32_t number)
+{
+        request_lock(request, request->call.client, request->call.client);
+        LOCKED(&request->gate->ledger_lock);
+
+        return listens_put(&request->gate->listens, request->call.client, number);
+}
+
+static void forget_number(struct gate *gate, uint32_t client, uint32_t number)
+{
+        LOCKED(&gate->ledger_lock);
+
+        listens_take(&gate->listens, client, number);
+}
+
+/* Some of clients that have ended, if the driver does not have them either. */
+static void forget_gone(struct gate *gate)
+{
+        struct listen some[ASKED_ABOUT];
+        size_t n;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                n = listens_some(&gate->listens, is_client_gone, gate, some, ARRAY_SIZE(some));
+        }
+        for (size_t i = 0; i < n; i++)
+                if (!probe_listens(&gate->probe, some[i].client, some[i].number))
+                        forget_number(gate, some[i].client, some[i].number);
+}
+
+int serve_listen(struct request *request)
+{
+        struct gate *gate = request->gate;
+        uint32_t client = request->call.client;
+        uint32_t number = rm_get32(request->block, request->call.block_size, NUMBER_AT);
+        int is_new, r;
+
+        is_new = listens_try(request, number);
+        if (is_new == -ENOSPC) {
+                request_unlock(request);
+                (void)settle_lately(gate);
+                forget_gone(gate);
+                is_new = listens_try(request, number);
+        }
+        if (is_new < 0 && is_new != -EEXIST) {
+                gate_tell(gate, EVENT_DENIED, request->process->id, "more than %d events of the system", LISTENS_MAX);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        }
+        r = perform(request);
+        if (is_new == 0 && !request_is_done(request, r))
+                forget_number(gate, client, number);
+        return reply(request, r);
+}
+
+int serve_ignore(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        int r;
+
+        request_lock(request, call->client, call->client);
+        r = perform(request);
+        if (request_is_done(request, r))
+                forget_number(request->gate, call->client, rm_get32(request->block, call->block_size, NUMBER_AT));
+        return reply(request, r);
+}
+
+/* ---- objects ---------------------------------------------------------------------------------------------- */
 
 /* The device of the lease that a device object names; -1: none that was granted. */
 static int device_named(const struct request *request)

@@ -286,6 +286,7 @@ struct gate *gate_free(struct gate *gate)
                 processes_done(&gate->processes);
         probe_done(&gate->probe);
         gate->ledger = ledger_unref(gate->ledger);
+        listens_done(&gate->listens);
         lock_done(&gate->ledger_lock);
         lock_done(&gate->event_lock);
         lock_done(&gate->sweep_lock);

@@ -122,6 +122,42 @@ uint64_t open_files_keep(struct open_files *files, int fd)
         return files_number(preload_here, fd);
 }
 
+/* ---- state/listens.h: a bound against enemies, of which there is none inside a program --------------------- */
+
+int listens_put(struct listens *listens, uint32_t client, uint32_t number)
+{
+        (void)listens;
+        (void)client;
+        (void)number;
+        return 0;
+}
+
+void listens_take(struct listens *listens, uint32_t client, uint32_t number)
+{
+        (void)listens;
+        (void)client;
+        (void)number;
+}
+
+size_t listens_some(struct listens *listens, bool (*is_gone)(void *context, uint32_t client), void *context,
+                    struct listen *ret, size_t n_room)
+{
+        (void)listens;
+        (void)is_gone;
+        (void)context;
+        (void)ret;
+        (void)n_room;
+        return 0;
+}
+
+bool probe_listens(struct probe *probe, uint32_t client, uint32_t number)
+{
+        (void)probe;
+        (void)client;
+        (void)number;
+        return true;
+}
+
 /* ---- a supervisor's: the answer is known, or nobody is there to ask -------------------------------------- */
 
 /* The kernel has freed what a process had before anybody hears of its end: nothing of ours keeps it. */

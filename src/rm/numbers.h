@@ -23,6 +23,7 @@
 #define RM_NR_REGISTER_FD 0xc9u
 #define RM_NR_ALLOC_EVENT 0xceu
 #define RM_NR_FREE_EVENT 0xcfu
+#define RM_NR_FREE_EVENT 0xcfu
 #define RM_NR_CHECK_VERSION 0xd2u
 #define RM_NR_XFER 0xd3u
 #define RM_NR_SYS_PARAMS 0xd6u

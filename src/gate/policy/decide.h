@@ -25,6 +25,8 @@ enum gate_action {
         GATE_HOST,     /* host memory begins */
         GATE_FABRIC,   /* an object begins that keeps video memory */
         GATE_FREE,     /* an object ends, and what hangs on it */
+        GATE_LISTEN,   /* a client has one more in the driver's list of events */
+        GATE_IGNORE,   /* and no more */
         GATE_DUP,      /* a second handle */
         GATE_EXPORT,   /* a descriptor will hold the object */
         GATE_IMPORT,   /* an object from a descriptor */

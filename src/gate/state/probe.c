@@ -116,6 +116,26 @@ bool probe_client(struct probe *probe, uint32_t client)
         return dup_object(probe, probe->client, &handle, client, NO_OBJECT) != RM_STATUS_INVALID_OBJECT_HANDLE;
 }
 
+/* One of the two requests on the list of events: true if the driver did it. */
+static bool call_list(struct probe *probe, uint32_t nr, uint32_t client, uint32_t number)
+{
+        enum { SIZE = 16, NUMBER_AT = 8, STATUS_AT = 12 };
+        uint8_t block[SIZE] = { 0 };
+
+        rm_put32(block, SIZE, 0, client);
+        rm_put32(block, SIZE, NUMBER_AT, number);
+        return call_driver(probe, probe->ctl, nr, block, SIZE) >= 0 && rm_get32(block, SIZE, STATUS_AT) == RM_STATUS_OK;
+}
+
+/* What is there is not taken once more. */
+bool probe_listens(struct probe *probe, uint32_t client, uint32_t number)
+{
+        if (!call_list(probe, RM_NR_ALLOC_EVENT, client, number))
+                return true;
+        (void)call_list(probe, RM_NR_FREE_EVENT, client, number);
+        return false;
+}
+
 /* Makes a device of ours and a subdevice under it, once. */
 static int open_device(struct probe *probe, const struct lease_device *device, unsigned int index)
 {

@@ -37,6 +37,10 @@ void probe_done(struct probe *probe);
 /* Whether the driver knows the client, anybody's. True when in doubt. */
 bool probe_client(struct probe *probe, uint32_t client);
 
+/* Whether the driver has the number in its list of events (state/listens.h); if not, it is there for a moment. True
+ * when in doubt. */
+bool probe_listens(struct probe *probe, uint32_t client, uint32_t number);
+
 /* Fills the lease's table of devices: instance, gpu_id, minor, total; by PCI bus order. Opens each device once, which
  * initialises it. 0; -errno. */
 int probe_devices(struct probe *probe, struct lease *lease);

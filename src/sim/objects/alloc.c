@@ -322,10 +322,12 @@ uint32_t alloc_free(struct machine *machine, struct request *request)
 
         if (!object)
                 return RM_STATUS_OK; /* as the driver, docs/rm-abi.md 1.3 */
-        if (object == &request->client->top)
+        if (object == &request->client->top) {
                 client_free(machine, request->client);
-        else
+                listens_drop(machine, NULL, request->call.client);
+        } else {
                 handles_free(&machine->handles, object);
+        }
         return RM_STATUS_OK;
 }
 

@@ -37,6 +37,7 @@ void file_unref(struct file *file)
                 file->clients = client->next;
                 handles_client_free(&file->machine->handles, client);
         }
+        listens_drop(file->machine, file, 0);
         file->space = space_free(file->space);
         mem_unref(file->mapping);
         exports_free(file->exports);
@@ -90,6 +91,7 @@ void machine_done(struct machine *machine)
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                 records_done(&machine->gpus[i]);
         map_done(&machine->files);
+        map_done(&machine->listens);
 }
 
 nsec machine_advance(struct machine *machine)

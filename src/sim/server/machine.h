@@ -219,7 +219,7 @@ struct machine {
         struct rm_layout layout;
         struct gpu gpus[GPUS_MAX];
         struct handles handles;
-        struct map files; /* cookie -> struct file * */
+        struct map files, listens; /* cookie -> struct file *; listens.c */
         struct faults faults;
         nsec now;            /* monotonic */
         nsec realtime_since; /* what to add to it for the time of day */
@@ -290,11 +290,8 @@ void machine_done(struct machine *machine);
 int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret);
 void machine_hang_up(struct file *file);
 
-/*
- * One message of `size` bytes, in `data` (which is overwritten). named: SO_COOKIE of the descriptor
- * beside it, 0: none. reply: taken. Sends the answer, now or later; what is malformed is answered
- * -EINVAL.
- */
+/* One message of `size` bytes, in `data` (which is overwritten). named: SO_COOKIE of the descriptor beside it, 0: none.
+ * reply: taken. Sends the answer, now or later; what is malformed is answered -EINVAL. */
 void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred sender, uint64_t named,
                      int reply);
 
@@ -309,6 +306,9 @@ void machine_log(struct machine *machine, const char *format, ...) __attribute__
 
 void file_unref(struct file *file);
 void file_event(struct file *file, uint32_t info); /* something to read: poll wakes up */
+uint32_t listens_begin(struct machine *machine, struct request *request);
+uint32_t listens_end(struct machine *machine, struct request *request);
+void listens_drop(struct machine *machine, const struct file *file, uint32_t client); /* NULL: all of the client's */
 
 /* ---- answer.c ------------------------------------------------------------------------------ */
 

@@ -93,23 +93,6 @@ static int check_version(struct machine *machine, struct request *request)
         return is_same || command == '2' ? 0 : -EINVAL;
 }
 
-static uint32_t event_listen(struct request *request)
-{
-        request->file->event_client = request->call.client;
-        request->file->event_key = rm_get32(request->block.data, request->block.size, 8);
-        request->file->is_listening = true;
-        return RM_STATUS_OK;
-}
-
-static uint32_t event_ignore(struct request *request)
-{
-        if (!request->file->is_listening ||
-            request->file->event_key != rm_get32(request->block.data, request->block.size, 8))
-                return RM_STATUS_INVALID_ARGUMENT;
-        request->file->is_listening = false;
-        return RM_STATUS_OK;
-}
-
 static uint32_t event_fetch(struct request *request)
 {
         if (!request->file->has_event)
@@ -157,10 +140,6 @@ static uint32_t call_objects(struct machine *machine, struct request *request)
                 return mem_heap(machine, request);
         case RM_MAP_MEMORY:
                 return mem_map(request);
-        case RM_ALLOC_EVENT:
-                return event_listen(request);
-        case RM_FREE_EVENT:
-                return event_ignore(request);
         case RM_MAP_DMA:
                 return taken_map_dma(request);
         case RM_UNMAP_DMA:
@@ -207,6 +186,12 @@ static int ioctl_rm(struct machine *machine, struct request *request)
                 return 0;
         case RM_EVENT_DATA:
                 status = event_fetch(request);
+                break;
+        case RM_ALLOC_EVENT: /* the client may be anybody's, or nobody */
+                status = listens_begin(machine, request);
+                break;
+        case RM_FREE_EVENT:
+                status = listens_end(machine, request);
                 break;
         case RM_XFER:
                 return -EINVAL; /* one level only, which the client has resolved */

@@ -80,3 +80,14 @@ END
         [ "$status" -eq 0 ]
         wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
 }
+
+# What the attack counts itself: no figure of the device has it
+@test "a tenant has a bounded part of the driver's list of events, which all share" {
+        SETTLE_MSEC=100 attack listens-many on
+        [ "$(value listening "$said")" -gt 50000 ] || { echo "no attack: $said"; return 1; }
+        attack listens-many tenant --mem "${QUOTA}M" --
+        [ "$(value listening "$said")" -le 16384 ]
+        [ "$(value listening "$said")" -gt 12000 ]
+        [ "$(value again "$said")" = 1 ]
+        [ "$(field DENIED)" -gt 0 ]
+}
