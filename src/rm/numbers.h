@@ -62,7 +62,8 @@
 #define RM_CLASS_CONTEXT_SHARE 0x9067u
 #define RM_CLASS_MEMORY_VIRTUAL_OLD 0x70u
 #define RM_CLASS_MEMORY_VIRTUAL 0x50a0u
-#define RM_CLASS_GROUP 0xa06cu /* channel group, TSG */
+#define RM_CLASS_ADDRESS_SPACE 0x90f1u /* FERMI_VASPACE_A */
+#define RM_CLASS_GROUP 0xa06cu         /* channel group, TSG */
 
 /* A channel's class ends in 0x6f whatever the chip: 0xc36f, 0xc46f, 0xc56f, 0xc86f, 0xc96f, ... */
 /* Objects of copy engines: 0xc0b5, 0xc8b5 and so on. */

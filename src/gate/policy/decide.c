@@ -217,12 +217,25 @@ static void decide_old_reservation(struct gate_verdict *verdict)
         verdict->most = UINT64_MAX;
 }
 
+/* A new address space, or another handle of the device object's own. The other numbers are spaces that all clients of
+ * the device share: of the bus, and of the fabric, whose addresses are few (gate/memory.c); RM keeps only the first of
+ * them to itself. Source: vaspaceapiConstruct (vaspace_api.c), NV_VASPACE_ALLOCATION_INDEX in nvos.h, 525 to 595. */
+static bool is_shared_space(const struct rm_call *call, const void *params, size_t size)
+{
+        enum { INDEX_AT = 0, NEW = 0, OF_DEVICE = 3 };
+        uint32_t index = rm_get32(params, size, INDEX_AT);
+
+        return call->class_or_cmd == RM_CLASS_ADDRESS_SPACE && index != NEW && index != OF_DEVICE;
+}
+
 /* What the driver takes for it by itself. */
 static void decide_own(const struct rm_call *call, const void *params, size_t size, struct gate_verdict *verdict)
 {
         enum { SPACE_AT = 108, OLD_SPACE_AT = 16 };
 
-        if (call->class_or_cmd == RM_CLASS_MEMORY_VIRTUAL) {
+        if (is_shared_space(call, params, size)) {
+                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "an address space that all share");
+        } else if (call->class_or_cmd == RM_CLASS_MEMORY_VIRTUAL) {
                 verdict->size =
                         own_reservation(rm_get32(params, size, MEMORY_FLAGS_AT), rm_get32(params, size, MEMORY_ATTR_AT),
                                         rm_get64(params, size, MEMORY_SIZE_AT), &verdict->most);

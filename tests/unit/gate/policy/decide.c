@@ -500,6 +500,22 @@ static void what_is_not_plain_video_memory_is_refused(void **state)
         }
 }
 
+static void an_address_space_is_a_new_one_or_of_the_tenants_device(void **state)
+{
+        struct rm_layout l = h200();
+        struct sent alloc = alloc_of(&l, RM_CLASS_ADDRESS_SPACE);
+
+        (void)state;
+        for (uint32_t index = 0; index < 300; index++) {
+                uint8_t params[64] = { 0 };
+                struct gate_verdict v;
+
+                rm_put32(params, sizeof(params), 0, index);
+                v = decided(&l, &alloc, params, l.vaspace_params_size);
+                assert_int_equal(v.action, index == 0 || index == 3 ? GATE_OBJECT : GATE_DENY);
+        }
+}
+
 static void short_parameters_are_refused(void **state)
 {
         struct rm_layout l = h200();
@@ -727,6 +743,7 @@ int main(void)
                 cmocka_unit_test(video_memory_costs_whole_pages),
                 cmocka_unit_test(a_size_beyond_reason_is_never_a_small_one),
                 cmocka_unit_test(what_is_not_plain_video_memory_is_refused),
+                cmocka_unit_test(an_address_space_is_a_new_one_or_of_the_tenants_device),
                 cmocka_unit_test(short_parameters_are_refused),
                 cmocka_unit_test(the_short_block_is_the_long_one),
                 cmocka_unit_test(host_memory_costs_whole_pages),
