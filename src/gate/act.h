@@ -52,12 +52,16 @@ void loan_put(struct ledger *ledger, struct ledger_entry *entry, struct ledger_o
  * event is sent. */
 int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
 
+/* memory.c. Of the host: QUOTA_OK; QUOTA_E_FULL, and the event is sent. */
+int take_host(struct request *request, bytes size, struct charge *ret);
+
 /* own/tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK;
  * QUOTA_E_FULL, and the event is sent. What is taken is put into the ledger with what it belongs to
  * (ledger_tables_put), or dropped. */
 struct tables_taken {
         bytes size;
-        uint32_t devices; /* 0: nothing is taken */
+        uint32_t devices;   /* 0: nothing is taken */
+        struct charge host; /* of a pool: its memory */
 };
 int tables_take(struct request *request, bytes size, struct tables_taken *ret);
 void tables_drop(struct gate *gate, struct tables_taken *tables);

@@ -97,7 +97,7 @@ int take_memory(struct request *request, int device, bytes size, bool may_wait, 
         return QUOTA_E_FULL;
 }
 
-static int take_host(struct request *request, bytes size, struct charge *ret)
+int take_host(struct request *request, bytes size, struct charge *ret)
 {
         struct quota *quota = &request->gate->lease->host;
         char asked[BYTES_TEXT], left[BYTES_TEXT];

@@ -94,6 +94,21 @@ static uint64_t mapped_on(const struct request *request)
         return device_key(request, MAP_ATTRIBUTES_AT);
 }
 
+static bool is_pool(const struct request *request)
+{
+        return request->verdict.action == GATE_POOL;
+}
+
+static bool take_for_space(struct request *request, bytes tables, struct tables_taken *ret)
+{
+        if (tables && tables_take(request, tables, ret) != QUOTA_OK)
+                return false;
+        if (!is_pool(request) || take_host(request, (bytes)request->call.length, &ret->host) == QUOTA_OK)
+                return true;
+        tables_drop(request->gate, ret);
+        return false;
+}
+
 /* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. tables:
  * what it needs of them, in bytes. */
 static int make_in_space(struct request *request, uint64_t key, bytes size,
@@ -107,7 +122,7 @@ static int make_in_space(struct request *request, uint64_t key, bytes size,
 
         if (!request->space)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
-        if (size && tables_take(request, size, &tables) != QUOTA_OK)
+        if (!take_for_space(request, size, &tables))
                 return answer(request, RM_STATUS_NO_MEMORY);
         if (entry_take(gate, &entry) < 0) {
                 tables_drop(gate, &tables);
@@ -297,15 +312,10 @@ int serve_release(struct request *request)
         return reply(request, r);
 }
 
-static bool is_pool(const struct request *request)
-{
-        return request->verdict.action == GATE_POOL;
-}
-
 static void commit_range(const struct request *request, struct ledger_entry *entry, struct tables_taken *tables)
 {
         ledger_range_put(request->gate->ledger, entry, request->space, request->call.base, request->call.length,
-                         is_pool(request));
+                         is_pool(request), TAKE(tables->host));
         put_tables(request, tables);
 }
 

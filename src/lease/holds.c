@@ -174,10 +174,12 @@ int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space
 }
 
 void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
-                      bool is_pool)
+                      bool is_pool, struct charge charge)
 {
+        struct memory *memory = memory_new(ledger, entry, 0, charge);
+
         ledger_range_gone(ledger, space, base);
-        hold_put(&ledger->ranges, entry, space, base, length, NULL)->is_pool = is_pool;
+        hold_put(&ledger->ranges, entry, space, base, length, memory)->is_pool = is_pool;
         (void)ledger_entry_free(ledger, entry);
 }
 

@@ -111,9 +111,10 @@ int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space
 /* Mappings of device `where` (0: of any) that lie wholly inside [base, base + length) are gone. */
 void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length, uint64_t where);
 
-/* A range of a space in which mappings are made; or a pool, which takes no video memory. */
+/* A range of a space in which mappings are made; or a pool, which takes no video memory. charge: taken; of host memory
+ * that the range has itself. */
 void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
-                      bool is_pool);
+                      bool is_pool, struct charge charge);
 
 /* The range that starts at base is gone, with every mapping in it. Unknown: nothing. */
 void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base);

@@ -269,7 +269,7 @@ static void keep(const struct served *s, struct told *told)
         case GATE_RANGE:
         case GATE_POOL:
                 ledger_range_put(s->books->ledger, room(s->books), s->file, s->call->base, s->call->length,
-                                 s->verdict->action == GATE_POOL);
+                                 s->verdict->action == GATE_POOL, (struct charge){ 0 });
                 break;
         default:
                 break;

@@ -50,6 +50,7 @@ void tables_drop(struct gate *gate, struct tables_taken *tables)
         for (unsigned int i = 0; i < gate->lease->n_devices; i++)
                 if (tables->devices >> i & 1)
                         ledger_tables_return(gate->ledger, i, tables->size, 0);
+        charge_drop(&tables->host);
         *tables = (struct tables_taken){ 0 };
 }
 

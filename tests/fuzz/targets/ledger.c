@@ -173,7 +173,8 @@ static void change_ranges(struct books *books, uint8_t code)
 
         switch (code) {
         case 27:
-                ledger_range_put(books->ledger, next_entry(books), space, base, length, length & 1);
+                ledger_range_put(books->ledger, next_entry(books), space, base, length, length & 1,
+                                 (struct charge){ 0 });
                 if (ledger_has_pool(books->ledger, space, base, length) != (length & 1))
                         abort();
                 break;

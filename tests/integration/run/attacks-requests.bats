@@ -91,3 +91,14 @@ END
         [ "$(value again "$said")" = 1 ]
         [ "$(field DENIED)" -gt 0 ]
 }
+
+# UVM's host memory is no figure of the device either.
+@test "semaphore pools of UVM take the quota of host memory and no more" {
+        SETTLE_MSEC=100 attack pools-many on
+        [[ $said == *'pools mib=4096'* ]] || { echo "no attack: $said"; return 1; }
+        attack pools-many tenant --mem "${QUOTA}M" --host-mem 256M --
+        [ "$(sed -n 's/^pools mib=//p' <<< "$said")" -le 256 ]
+        [ "$(sed -n 's/^pools mib=//p' <<< "$said")" -gt 128 ]
+        [ "$(field HOST_REFUSED)" -gt 0 ]
+        books_are_empty
+}

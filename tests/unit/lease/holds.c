@@ -400,7 +400,7 @@ static void owners_are_visited_each_once(void **state)
 
 static void range(struct books *books, uint64_t space, uint64_t base, uint64_t length, bool is_pool)
 {
-        ledger_range_put(books->ledger, room(books), space, base, length, is_pool);
+        ledger_range_put(books->ledger, room(books), space, base, length, is_pool, (struct charge){ 0 });
 }
 
 /* The driver's free of a range names its base only; the range knows how far it goes. */

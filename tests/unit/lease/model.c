@@ -209,7 +209,7 @@ static void range_put(struct model *model)
         bool is_pool = below(model, 2);
 
         naive_range_put(&model->naive, space, base, length, is_pool);
-        ledger_range_put(model->ledger, room(model), space, base, length, is_pool);
+        ledger_range_put(model->ledger, room(model), space, base, length, is_pool, (struct charge){ 0 });
 }
 
 static void range_gone(struct model *model)
