@@ -223,6 +223,7 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_OBJECT] = serve_object,
         [GATE_HOLLOW] = serve_hollow,
         [GATE_FREE] = serve_free,
+        [GATE_ATTACH] = serve_attach,
         [GATE_LISTEN] = serve_listen,
         [GATE_IGNORE] = serve_ignore,
         [GATE_CHARGE] = serve_memory,

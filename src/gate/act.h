@@ -16,6 +16,7 @@ int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
 int serve_hollow(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
+int serve_attach(struct request *request);   /* objects.c */
 int serve_listen(struct request *request);   /* objects.c */
 int serve_ignore(struct request *request);   /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */

@@ -124,6 +124,34 @@ int serve_ignore(struct request *request)
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
+/* A device by the driver's id for it; 0 is none. */
+static bool is_leased(const struct lease *lease, uint32_t id)
+{
+        bool is_there = !id;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                is_there |= lease->devices[i].is_granted && lease->devices[i].gpu_id == id;
+        return is_there;
+}
+
+/* The driver opens each device of the list, whoever may open its node, and keeps it open with the descriptor
+ * (nvidia_dev_get, nv.c, 525 to 595): others could neither reset it nor change its modes. Its own answer to an id that
+ * it has not. */
+int serve_attach(struct request *request)
+{
+        for (uint32_t at = 0; at < request->call.block_size; at += sizeof(uint32_t)) {
+                uint32_t id = rm_get32(request->block, request->call.block_size, at);
+
+                if (is_leased(request->gate->lease, id))
+                        continue;
+                request->gate->n_denied++;
+                request->outcome = GATE_REFUSED;
+                gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id, "attaches device 0x%x", id);
+                return -EINVAL;
+        }
+        return reply(request, perform(request));
+}
+
 /* The device of the lease that a device object names; -1: none that was granted. */
 static int device_named(const struct request *request)
 {

@@ -25,6 +25,7 @@ enum gate_action {
         GATE_HOST,     /* host memory begins */
         GATE_FABRIC,   /* an object begins that keeps video memory */
         GATE_FREE,     /* an object ends, and what hangs on it */
+        GATE_ATTACH,   /* devices stay initialised: the leased ones */
         GATE_LISTEN,   /* a client has one more in the driver's list of events */
         GATE_IGNORE,   /* and no more */
         GATE_DUP,      /* a second handle */

@@ -98,3 +98,12 @@ teardown() {
         [ "$(value got_mib "$(cat "$one")")" -eq 14336 ]
         [ "$(value got_mib "$(cat "$two")")" -eq 14336 ]
 }
+
+@test "devices that are not leased are not kept open by their ids" {
+        local attack=$plain/tests/hostile/attack-attached
+        mapfile -t ids < <(on "$attack")
+        [ "${#ids[@]}" -eq 3 ]
+        [ "$(value attached "$(on "$attack" "${ids[@]}")")" = 3 ] # the positive control
+        [ "$(value attached "$(tenant --gpu 1 --mem 1G -- "$attack" "${ids[@]}")")" = 1 ]
+        [ "$(field FOREIGN_OBJECT)" -eq 2 ]
+}
