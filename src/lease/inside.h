@@ -24,6 +24,7 @@ struct memory {
         uint64_t loan;        /* another tenant's, which this one has by that loan and is not charged; 0: its own */
         bytes borrowed;       /* of a loan: its size */
         bool is_pinned;       /* it never leaves its device (moves.c) */
+        bool is_covered;      /* a mapping of it lies over or below another one; as n_found */
         bytes away;           /* what it was charged while it was on its device; 0: it is there */
         struct quota *away_of;
         size_t n_found; /* of its holders, by who looks for all of them */

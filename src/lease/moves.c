@@ -75,6 +75,7 @@ static const char *const stay_names[] = {
         [LEDGER_STAY_PINNED] = "mapped for the processor or named by an object",
         [LEDGER_STAY_CHILDREN] = "with objects of its own",
         [LEDGER_STAY_SHARED] = "shared",
+        [LEDGER_STAY_COVERED] = "mapped over other memory, or below it",
 };
 
 const char *ledger_stay_name(enum ledger_stay why)
@@ -100,13 +101,33 @@ static bool is_over(const struct node *node)
                !node->memory->below->below;
 }
 
+/* V5, of a mapping and those that begin in it. 0: of several devices, so of each. */
+static void cover_note(const struct hold *hold)
+{
+        uint64_t end = hold->node.key.low + hold->length;
+        const struct tree_node *at = &hold->node;
+
+        while ((at = tree_next(at)) && at->key.high == hold->node.key.high && at->key.low < end) {
+                const struct hold *other = OWNER_OF(at, struct hold, node);
+
+                if (other->where && hold->where && other->where != hold->where)
+                        continue;
+                if (other->memory)
+                        other->memory->is_covered = true;
+                if (hold->memory)
+                        hold->memory->is_covered = true;
+        }
+}
+
 /* Counts the holders that are known and can be made again. */
 static void holders_count(struct ledger *ledger)
 {
         const struct node *node;
 
-        for (struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next)
+        for (struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next) {
                 OWNER_OF(at, struct memory, all)->n_found = 0;
+                OWNER_OF(at, struct memory, all)->is_covered = false;
+        }
         for (size_t i = 0; (node = map_next(&ledger->objects, &i)) != NULL;) {
                 if (is_over(node))
                         node->memory->below->n_found++;
@@ -118,6 +139,7 @@ static void holders_count(struct ledger *ledger)
 
                 if (hold->memory && hold->recipe)
                         hold->memory->n_found++;
+                cover_note(hold);
         }
 }
 
@@ -130,7 +152,9 @@ static enum ledger_stay why_stays(const struct node *node)
                 return LEDGER_STAY_CHILDREN;
         if (!node->recipe)
                 return LEDGER_STAY_UNKNOWN;
-        return node->memory->n_found == node->memory->n_holders ? LEDGER_N_STAYS : LEDGER_STAY_SHARED;
+        if (node->memory->n_found != node->memory->n_holders)
+                return LEDGER_STAY_SHARED;
+        return node->memory->is_covered ? LEDGER_STAY_COVERED : LEDGER_N_STAYS;
 }
 
 static struct ledger_move_object object_of(const struct node *node)

@@ -8,7 +8,9 @@
  *      V1  one object that was allocated, with its recipe and without children;
  *      V2  any number of mappings of VA spaces, each with its recipe;
  *      V3  any number of objects made over it (fabric memory), each with its recipe, without children and holders;
- *      V4  nobody has pinned it: the processor's mappings, and objects that name it.
+ *      V4  nobody has pinned it: the processor's mappings, and objects that name it;
+ *      V5  no mapping of it has an address in common with another one: the driver has one of the two there, and in which
+ *          order they would have to be made again is not known.
  * All others stay, counted by why. While a memory is away its holders stay in the ledger and it is charged nothing;
  * when it comes back it is charged as before, whatever the quota is by then.
  *
@@ -37,6 +39,7 @@ enum ledger_stay {
         LEDGER_STAY_PINNED,   /* V4 */
         LEDGER_STAY_CHILDREN, /* an object hangs on its object */
         LEDGER_STAY_SHARED,   /* something else holds it, or a mapping of which no recipe is known */
+        LEDGER_STAY_COVERED,  /* V5 */
         LEDGER_N_STAYS,
 };
 

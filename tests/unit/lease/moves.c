@@ -151,6 +151,33 @@ static void an_object_over_a_memory_moves_with_it_and_alone_keeps_it_here(void *
         assert_int_equal(n_moves(books, LEDGER_STAY_SHARED, 1), 0);
 }
 
+static void what_is_mapped_over_other_memory_stays_and_so_does_that(void **state)
+{
+        struct books *books = *state;
+
+        piece_put(books, 1, SIZE);
+        piece_put(books, 2, SIZE);
+        piece_put(books, 3, SIZE);
+        spot_put(books, BASE, 1);
+        spot_put(books, BASE + SIZE, 3); /* beside it, and no more */
+        assert_int_equal(n_moves(books, LEDGER_N_STAYS, 0), 3);
+        spot_put(books, BASE + SIZE / 2, 2); /* over the end of one and the beginning of the other */
+        assert_int_equal(n_moves(books, LEDGER_STAY_COVERED, 3), 0);
+        unmap(books, SPACE, BASE + SIZE / 2, SIZE);
+        assert_int_equal(n_moves(books, LEDGER_N_STAYS, 0), 3);
+}
+
+static void what_two_devices_map_at_one_address_is_not_covered(void **state)
+{
+        struct books *books = *state;
+
+        piece_put(books, 1, SIZE);
+        spot_put(books, BASE, 1);
+        assert_int_equal(ledger_map(books->ledger, room(books), SPACE, BASE, SIZE, GPU + 1, C, 1), LEDGER_OK);
+        ledger_map_recipe_set(books->ledger, SPACE, BASE, GPU + 1, mapped, sizeof(mapped));
+        assert_int_equal(n_moves(books, LEDGER_N_STAYS, 0), 1);
+}
+
 static void host_memory_and_what_the_driver_took_are_in_no_plan(void **state)
 {
         struct books *books = *state;
@@ -217,6 +244,8 @@ int main(void)
                 books_test(what_has_children_stays),
                 books_test(what_somebody_else_holds_stays_until_he_lets_go),
                 books_test(an_object_over_a_memory_moves_with_it_and_alone_keeps_it_here),
+                books_test(what_is_mapped_over_other_memory_stays_and_so_does_that),
+                books_test(what_two_devices_map_at_one_address_is_not_covered),
                 books_test(host_memory_and_what_the_driver_took_are_in_no_plan),
                 books_test(what_is_away_is_not_charged_and_is_again_when_it_is_back),
                 books_test(what_ends_while_it_is_away_is_charged_nowhere),
