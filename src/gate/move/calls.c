@@ -67,19 +67,32 @@ static int file_search(struct gate *gate, const struct process *process, uint32_
         return fd;
 }
 
-/* Where it was when memory was made; else anywhere in that process. */
-static int file_find(struct gate *gate, const struct ledger_move_object *object)
+/* Where it was, or anywhere in that process. theirs -1: not known. */
+static int file_of_process(struct gate *gate, pid_t id, int theirs, uint32_t client)
 {
-        const struct move_recipe *recipe = (const struct move_recipe *)(const void *)object->recipe.data;
         struct process *process;
         int fd;
 
-        if (process_find(&gate->processes, recipe->process, &process) < 0)
+        if (process_find(&gate->processes, id, &process) < 0)
                 return -1;
-        fd = file_at(gate, process, recipe->theirs, object->object.client);
+        fd = theirs < 0 ? -1 : file_at(gate, process, theirs, client);
         if (fd < 0)
-                fd = file_search(gate, process, object->object.client);
+                fd = file_search(gate, process, client);
         process_put(&gate->processes, process);
+        return fd;
+}
+
+/* Of the process that made the memory; else of whoever has the file: its child, say, after it has ended. */
+static int file_find(struct gate *gate, const struct ledger_move_object *object)
+{
+        const struct move_recipe *recipe = (const struct move_recipe *)(const void *)object->recipe.data;
+        int fd = file_of_process(gate, recipe->process, recipe->theirs, object->object.client);
+        _cleanup_(freep) pid_t *list = NULL;
+        ssize_t n = fd < 0 ? processes_list(&gate->processes, &list) : 0;
+
+        for (ssize_t i = 0; i < n && fd < 0; i++)
+                if (list[i] != recipe->process)
+                        fd = file_of_process(gate, list[i], -1, object->object.client);
         return fd;
 }
 

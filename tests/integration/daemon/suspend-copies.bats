@@ -174,6 +174,24 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         look one
 }
 
+@test "what a process had that has ended comes back as long as another one has its files" {
+        local full
+        daemon_start --suspend-by copies
+        mkfifo "$machine/feed.one"
+        exec {feed}<> "$machine/feed.one"
+        # shellcheck disable=SC2016
+        lodger one --mem 2G -- sh -c '"$0" 4 8 < "$1"; cat > /dev/null < "$1"' "$swapped" "$machine/feed.one"
+        wait_for grep -q '^ready' "$machine/one"
+        full=$(held_mib one)
+        "$sublet" suspend one
+        echo leave >&"$feed"
+        wait_for grep -q '^left' "$machine/one"
+        [ "$(held_mib one)" -le $((full - 32)) ]
+        "$sublet" resume one
+        [ "$(held_mib one)" = "$full" ]
+        run ! happened 'RESUME_FAILED|AUDIT_|BOOKS_|LOST'
+}
+
 @test "a suspended tenant that ends, and one whose shim is killed, leave nothing behind" {
         local empty shim
         daemon_start --suspend-by copies
