@@ -54,6 +54,11 @@ uint32_t move_take(struct gate *gate, const struct move_files *files, const stru
 uint32_t move_give(struct gate *gate, const struct move_files *files, const struct ledger_move *move,
                    struct move_part *part);
 
+/* ---- still.c ------------------------------------------------------------------------------------------------ */
+
+/* And wakes the calls that wait for another one. */
+void move_state_set(struct gate *gate, uint32_t state);
+
 /* ---- stop.c ------------------------------------------------------------------------------------------------- */
 
 /* Says what became of the way; false. */

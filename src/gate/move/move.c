@@ -289,7 +289,7 @@ void gate_move_out(struct gate *gate, bool is_steered, unsigned int part, struct
         }
         if (!is_out)
                 moving_clear(&gate->moving);
-        gate->moving.state = is_out ? MOVE_AWAY : MOVE_HERE;
+        move_state_set(gate, is_out ? MOVE_AWAY : MOVE_HERE);
 }
 
 /* ---- the way back ---------------------------------------------------------------------------------------- */
@@ -335,7 +335,7 @@ void gate_move_in(struct gate *gate, struct gate_moved *ret)
                 return;
         if (!in_move(gate, ret)) {
                 copiers_end(gate, true);
-                gate->moving.state = MOVE_AWAY;
+                move_state_set(gate, MOVE_AWAY);
                 return;
         }
         copiers_end(gate, true);
@@ -343,7 +343,7 @@ void gate_move_in(struct gate *gate, struct gate_moved *ret)
         ret->n = gate->moving.plan.n;
         moving_clear(&gate->moving);
         move_channels_on(gate);
-        gate->moving.state = MOVE_HERE;
+        move_state_set(gate, MOVE_HERE);
 }
 
 void gate_move_rest(struct gate *gate)

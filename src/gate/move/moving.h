@@ -47,11 +47,13 @@ enum move_state {
 struct move_part; /* move.c */
 
 struct moving {
-        _Atomic uint32_t state;
+        _Atomic uint32_t state;        /* a futex: move_state_set */
         _Atomic unsigned int n_inside; /* calls under way */
         atomic_bool is_off;            /* T2 */
         atomic_bool is_at_work;        /* a way has begun, and its rest has not ended */
         atomic_bool has_worked;        /* the same, since the watcher looked last */
+        bool is_lost;                  /* of the mover: a way has ended so, and nothing is moved any more; why: */
+        char lost[GATE_MOVE_TEXT];
         atomic_bool has_attached; /* fabric objects of the flexible kind: what is attached to them comes off for good */
         uint32_t off_on;          /* bits of devices on which the mover has disabled the channels */
 

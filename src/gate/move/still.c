@@ -1,19 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls while memory moves: T1. A call that is made is counted; whoever moves says so first and then waits until none
- * is, so each sees the other. A call that waits holds nothing, and is no reader (G4).
+ * is, so each sees the other. A call that waits holds nothing, and is no reader (G4). It sleeps until the state changes,
+ * and looks now and then whether its caller is there still.
  */
 #include "gate/act.h"
+#include "gate/move/inside.h"
 #include "gate/move/move.h"
 
 #include "base/clock.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-enum {
-        LOOK_MSEC = 2,
-};
+#define LOOK (500 * NSEC_PER_MSEC)
+
+static void futex(_Atomic uint32_t *word, int what, uint32_t value, const struct timespec *timeout)
+{
+        (void)syscall(SYS_futex, word, what | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+}
+
+void move_state_set(struct gate *gate, uint32_t state)
+{
+        gate->moving.state = state;
+        futex(&gate->moving.state, FUTEX_WAKE, INT_MAX, NULL);
+}
 
 static bool has_client(const struct moving *moving, uint32_t client)
 {
@@ -62,19 +77,22 @@ static void say_waits(const struct request *request, bool begins)
 /* Until the state is another. */
 static int wait_while(struct request *request, uint32_t state, nsec until)
 {
-        const struct gate *gate = request->gate;
+        struct gate *gate = request->gate;
         int r = 0;
 
         gate->host->reader_release(request->worker);
         if (state == MOVE_AWAY)
                 say_waits(request, true);
         while (r == 0 && gate->moving.state == state) {
+                nsec left = until - clock_now(), most = left < LOOK ? left : LOOK;
+                struct timespec span = { most / NSEC_PER_SEC, most % NSEC_PER_SEC };
+
                 if (gate->is_ending || !gate->host->is_awaited(request))
                         r = -EINTR;
-                else if (clock_now() >= until)
+                else if (left <= 0)
                         r = -ETIMEDOUT;
                 else
-                        (void)poll(NULL, 0, LOOK_MSEC);
+                        futex(&gate->moving.state, FUTEX_WAIT, state, &span);
         }
         if (state == MOVE_AWAY)
                 say_waits(request, false);

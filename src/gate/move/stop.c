@@ -38,10 +38,10 @@ bool move_calls_stop(struct gate *gate, uint32_t state, struct gate_moved *ret)
         uint32_t was = gate->moving.state;
         nsec until = clock_now() + STILL_WAIT;
 
-        gate->moving.state = state;
+        move_state_set(gate, state);
         while (gate->moving.n_inside) {
                 if (clock_now() >= until) {
-                        gate->moving.state = was;
+                        move_state_set(gate, was);
                         return move_fail(ret, GATE_MOVE_AS_BEFORE, "a driver call of it has not ended in %d s",
                                          (int)(STILL_WAIT / NSEC_PER_SEC));
                 }

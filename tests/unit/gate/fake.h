@@ -56,10 +56,11 @@ struct fake {
         atomic_uint n_calls, n_timeslices, n_schedules, n_shares;
         atomic_uint n_debugs; /* reads and writes of a debugger, and their bytes */
         _Atomic uint32_t debugged;
-        _Atomic uint32_t share; /* type and action of the last policy that came here */
-        atomic_int linger_ms;   /* between a process's end and its clients' */
-        atomic_int delay_ms;    /* of an allocation of memory */
-        atomic_uint n_inside;   /* allocations that wait */
+        _Atomic uint32_t share;                       /* type and action of the last policy that came here */
+        atomic_int linger_ms;                         /* between a process's end and its clients' */
+        atomic_int delay_ms;                          /* of an allocation of memory */
+        atomic_uint n_inside;                         /* allocations that wait */
+        atomic_int free_refused_at, alloc_refused_at; /* the n-th of memory from now on; 0: none */
 };
 
 static inline int fake_node_open(const char *name)
@@ -208,7 +209,15 @@ static inline uint32_t fake_alloc(struct fake *fake, int fd, uint8_t *block)
         return RM_STATUS_OK;
 }
 
-static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
+static inline bool fake_is_file_of(const struct fake *fake, int fd, uint32_t client)
+{
+        for (size_t i = 0; i < fake->n_clients; i++)
+                if (fake->clients[i].handle == client)
+                        return fake->clients[i].owner == fcntl(fd, F_GETOWN);
+        return false;
+}
+
+static inline uint32_t fake_control(struct fake *fake, int fd, uint8_t *block)
 {
         uint8_t *params = (uint8_t *)(uintptr_t)rm_get64(block, 32, 16);
         uint32_t size = rm_get32(block, 32, 24);
@@ -219,6 +228,8 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
         case RM_GET_ID_INFO_V2:
                 rm_put32(params, size, 8, rm_get32(params, size, 0) >> 8); /* the instance */
                 return RM_STATUS_OK;
+        case RM_GET_ATTACHED_IDS:
+                return fake_is_file_of(fake, fd, rm_get32(block, 32, 0)) ? RM_STATUS_OK : RM_STATUS_INVALID_CLIENT;
         case RM_FB_GET_INFO_V2:
                 for (uint32_t i = 0; i < rm_get32(params, size, 0); i++)
                         rm_put32(params, size, 8 + i * 8,
@@ -274,6 +285,12 @@ static inline void fake_count(struct fake *fake, uint32_t client, int more)
         (void)pthread_mutex_unlock(&fake->mutex);
 }
 
+/* Counts down; true: it is this one. */
+static inline bool fake_is_now(atomic_int *count)
+{
+        return *count > 0 && atomic_fetch_sub(count, 1) == 1;
+}
+
 static inline int fake_ioctl(void *context, int fd, uint32_t request, void *block)
 {
         struct fake *fake = context;
@@ -293,9 +310,15 @@ static inline int fake_ioctl(void *context, int fd, uint32_t request, void *bloc
                 fake_device_infos(block);
                 break;
         case RM_NR_ALLOC:
-                rm_put32(block, 48, 40, fake_alloc(fake, fd, block));
+                rm_put32(block, 48, 40,
+                         is_memory && fake_is_now(&fake->alloc_refused_at) ? RM_STATUS_NO_MEMORY :
+                                                                             fake_alloc(fake, fd, block));
                 break;
         case RM_NR_FREE:
+                if (fake_is_now(&fake->free_refused_at)) {
+                        rm_put32(block, 16, 12, RM_STATUS_INSUFFICIENT_RESOURCES);
+                        break;
+                }
                 fake_drop(fake, client, rm_get32(block, 16, 8));
                 rm_put32(block, 16, 12, RM_STATUS_OK);
                 break;
@@ -304,7 +327,7 @@ static inline int fake_ioctl(void *context, int fd, uint32_t request, void *bloc
                          fake_has_client(fake, rm_get32(block, 28, 12)) ? RM_STATUS_OBJECT_NOT_FOUND : 0x33);
                 break;
         case RM_NR_CONTROL:
-                rm_put32(block, 32, 28, fake_control(fake, block));
+                rm_put32(block, 32, 28, fake_control(fake, fd, block));
                 break;
         }
         (void)pthread_mutex_unlock(&fake->mutex);

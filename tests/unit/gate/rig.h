@@ -33,6 +33,7 @@ struct rig {
         atomic_bool is_away;
         atomic_int n_waiting, n_looks; /* looks: whether it is away */
         nsec wait_most;
+        const struct gate_copier *copier; /* NULL: nothing moves */
 };
 
 /* The tenant's side. */
@@ -222,6 +223,7 @@ static inline void gate_begin(struct rig *rig, void (*tenant)(void))
                                         .is_away = rig->is_suspendable ? on_away : NULL,
                                         .waits = on_waits,
                                         .wait_most = rig->wait_most,
+                                        .copier = rig->copier,
                                         .node_context = rig,
                                         .desired = rig->desired };
         int go, listener = under_filter(rig, tenant, &rig->tenant, &go);

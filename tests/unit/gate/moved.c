@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tenant whose memory leaves its device and comes back: gate/move. The copies themselves are others' (gpu/copy). */
+#include "gate/rig.h"
+
+#include "gate/move/move.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+enum {
+        PIECES = 3,
+        MANY = 64,
+};
+
+/* ---- a copier that has room for everything --------------------------------------------------------------- */
+
+static int on_begin(void *context, unsigned int device, bytes size)
+{
+        (void)context, (void)device, (void)size;
+        return 0;
+}
+
+static int on_take(void *context, unsigned int device, uint32_t client, uint32_t object, struct gate_piece *piece)
+{
+        (void)context, (void)device, (void)client;
+        piece->handle = object;
+        return 0;
+}
+
+static void on_give(void *context, unsigned int device, const struct gate_piece *piece)
+{
+        (void)context, (void)device, (void)piece;
+}
+
+static int on_copy(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host)
+{
+        (void)context, (void)device, (void)is_out, (void)piece, (void)host;
+        return 0;
+}
+
+static int on_wait(void *context, unsigned int device)
+{
+        (void)context, (void)device;
+        return 0;
+}
+
+static void on_end(void *context, unsigned int device, bool is_kept)
+{
+        (void)context, (void)device, (void)is_kept;
+}
+
+static const struct gate_copier copier = { NULL, on_begin, on_take, on_give, on_copy, on_wait, on_end };
+
+/* ---- the tenant ------------------------------------------------------------------------------------------ */
+
+static struct shared {
+        atomic_int n_asked; /* whether it is to go on */
+        atomic_int n_done;  /* threads */
+} * shared;
+
+static struct handles client;
+
+static void pieces_take(void)
+{
+        uint32_t handle;
+
+        client = client_start(2);
+        for (int i = 0; i < PIECES; i++)
+                NEED(memory_take(&client, STEP, &handle) == RM_STATUS_OK);
+        while (!shared->n_asked)
+                fake_wait(1);
+}
+
+static void *one_more(void *context)
+{
+        uint32_t handle = 0x5d000000u + (uint32_t)(uintptr_t)context;
+
+        NEED(memory_take(&client, MIB, &handle) == RM_STATUS_OK);
+        shared->n_done++;
+        return NULL;
+}
+
+static void pieces_and_many_threads(void)
+{
+        pthread_t threads[MANY];
+
+        pieces_take();
+        for (uintptr_t i = 0; i < MANY; i++)
+                NEED(pthread_create(&threads[i], NULL, one_more, (void *)i) == 0);
+        for (int i = 0; i < MANY; i++)
+                NEED(pthread_join(threads[i], NULL) == 0);
+}
+
+static void begin(struct rig *rig, void (*tenant)(void))
+{
+        shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(shared != MAP_FAILED);
+        rig->copier = &copier;
+        gate_begin(rig, tenant);
+        while (gate_held(rig->gate, 0) < PIECES * STEP)
+                fake_wait(1);
+        fake_wait(20); /* the answer of the last */
+}
+
+static void end(struct rig *rig)
+{
+        shared->n_asked = 1;
+        (void)finish(rig, NULL);
+        (void)munmap(shared, sizeof(*shared));
+}
+
+static enum gate_move_outcome out(struct rig *rig)
+{
+        struct gate_moved moved;
+
+        gate_move_out(rig->gate, false, 0, &moved);
+        gate_move_rest(rig->gate);
+        return moved.outcome;
+}
+
+static enum gate_move_outcome in(struct rig *rig)
+{
+        struct gate_moved moved;
+
+        gate_move_in(rig->gate, &moved);
+        gate_move_rest(rig->gate);
+        return moved.outcome;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------------------- */
+
+static long n_switches(void)
+{
+        struct rusage usage;
+
+        assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+        return usage.ru_nvcsw;
+}
+
+/* A look each 2 ms by each of them would be 16000 of them in half a second. */
+static void many_calls_that_wait_sleep_until_memory_is_back_and_then_go_on_at_once(void **state)
+{
+        struct rig *rig = *state;
+        nsec since;
+        long before;
+
+        begin(rig, pieces_and_many_threads);
+        assert_int_equal(out(rig), GATE_MOVE_DONE);
+        assert_int_equal(rig->fake->held, 0);
+        shared->n_asked = 1;
+        while (rig->n_waiting < MANY)
+                fake_wait(1);
+        before = n_switches();
+        fake_wait(500);
+        assert_in_range(n_switches() - before, 0, 2000);
+        assert_int_equal(shared->n_done, 0);
+        assert_int_equal(in(rig), GATE_MOVE_DONE);
+        since = clock_now();
+        while (shared->n_done < MANY)
+                fake_wait(1);
+        assert_in_range(clock_now() - since, 0, 250 * NSEC_PER_MSEC);
+        end(rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                gate_test(many_calls_that_wait_sleep_until_memory_is_back_and_then_go_on_at_once),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
