@@ -269,26 +269,42 @@ static bool out_move(struct gate *gate, const bytes sizes[static LEASE_DEVICES_M
         return true;
 }
 
+/* T4. True: it has been, and nothing is done. */
+static bool is_lost(struct gate *gate, struct gate_moved *ret)
+{
+        gate->moving.is_at_work = true;
+        *ret = (struct gate_moved){ .outcome = GATE_MOVE_DONE };
+        if (gate->moving.is_lost)
+                (void)move_fail(ret, GATE_MOVE_LOST, "%s", gate->moving.lost);
+        return gate->moving.is_lost;
+}
+
+static void lost_note(struct gate *gate, const struct gate_moved *ret)
+{
+        if (ret->outcome != GATE_MOVE_LOST)
+                return;
+        gate->moving.is_lost = true;
+        memcpy(gate->moving.lost, ret->text, sizeof(gate->moving.lost));
+}
+
+/* Of memory that is lost the state is that it is away: its calls wait for their end, and its channels stay off. */
 void gate_move_out(struct gate *gate, bool is_steered, unsigned int part, struct gate_moved *ret)
 {
         bytes sizes[LEASE_DEVICES_MAX] = { 0 };
         bool is_out;
 
-        gate->moving.is_at_work = true;
-        *ret = (struct gate_moved){ .outcome = GATE_MOVE_DONE };
-        if (gate->moving.state == MOVE_AWAY)
-                return;
-        if (!move_calls_stop(gate, MOVE_LEAVING, ret))
+        if (is_lost(gate, ret) || gate->moving.state == MOVE_AWAY || !move_calls_stop(gate, MOVE_LEAVING, ret))
                 return;
         is_out = plan_make(gate, part, sizes, ret) && move_channels_off(gate, is_steered, ret);
         if (is_out) {
-                is_out = out_move(gate, sizes, ret);
+                is_out = out_move(gate, sizes, ret) || ret->outcome == GATE_MOVE_LOST;
                 copiers_end(gate, true);
-                if (!is_out && ret->outcome != GATE_MOVE_LOST)
+                if (!is_out)
                         move_channels_on(gate);
         }
         if (!is_out)
                 moving_clear(&gate->moving);
+        lost_note(gate, ret);
         move_state_set(gate, is_out ? MOVE_AWAY : MOVE_HERE);
 }
 
@@ -327,14 +343,11 @@ static bool in_move(struct gate *gate, struct gate_moved *ret)
 
 void gate_move_in(struct gate *gate, struct gate_moved *ret)
 {
-        gate->moving.is_at_work = true;
-        *ret = (struct gate_moved){ .outcome = GATE_MOVE_DONE };
-        if (gate->moving.state == MOVE_HERE)
-                return;
-        if (!move_calls_stop(gate, MOVE_RETURNING, ret))
+        if (is_lost(gate, ret) || gate->moving.state == MOVE_HERE || !move_calls_stop(gate, MOVE_RETURNING, ret))
                 return;
         if (!in_move(gate, ret)) {
                 copiers_end(gate, true);
+                lost_note(gate, ret);
                 move_state_set(gate, MOVE_AWAY);
                 return;
         }

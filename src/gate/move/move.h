@@ -11,7 +11,8 @@
  *      T2  from before the first copy out until after the last copy in no channel of the tenant's is enabled, whoever
  *          asks (channel_control.c);
  *      T3  nothing is freed before the contents of all are in host memory;
- *      T4  a failure goes back to where it came from. What can go neither on nor back is lost: GATE_MOVE_LOST;
+ *      T4  a failure goes back to where it came from. What can go neither on nor back is lost: GATE_MOVE_LOST. That is
+ *          the answer from then on, whoever asks: a daemon that did not hear it must not take the tenant for whole;
  *      T5  only what the ledger has as the tenant's is named to the driver, by the tenant's own descriptors;
  *      T6  every wait has an end.
  *

@@ -162,10 +162,59 @@ static void many_calls_that_wait_sleep_until_memory_is_back_and_then_go_on_at_on
         end(rig);
 }
 
+/* The second piece cannot be freed, and the first, which was, cannot be made again. */
+static void what_is_lost_on_the_way_out_is_lost_to_whoever_asks_later(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, pieces_take);
+        rig->fake->free_refused_at = 2;
+        rig->fake->alloc_refused_at = 1;
+        assert_int_equal(out(rig), GATE_MOVE_LOST);
+        assert_int_equal(in(rig), GATE_MOVE_LOST);
+        assert_int_equal(out(rig), GATE_MOVE_LOST);
+        assert_true(gate_is_moved(rig->gate));
+        end(rig);
+}
+
+/* The second piece cannot be made, and the first, which was, cannot be freed again. */
+static void what_is_lost_on_the_way_back_is_lost_to_whoever_asks_later(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, pieces_take);
+        assert_int_equal(out(rig), GATE_MOVE_DONE);
+        rig->fake->alloc_refused_at = 2;
+        rig->fake->free_refused_at = 1;
+        assert_int_equal(in(rig), GATE_MOVE_LOST);
+        assert_int_equal(in(rig), GATE_MOVE_LOST);
+        end(rig);
+}
+
+static void what_fails_on_a_way_is_as_before_and_goes_the_next_time(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, pieces_take);
+        rig->fake->free_refused_at = 3;
+        assert_int_equal(out(rig), GATE_MOVE_AS_BEFORE);
+        assert_int_equal(gate_held(rig->gate, 0), PIECES * STEP);
+        assert_int_equal(out(rig), GATE_MOVE_DONE);
+        rig->fake->alloc_refused_at = 3;
+        assert_int_equal(in(rig), GATE_MOVE_AS_BEFORE);
+        assert_int_equal(rig->fake->held, 0);
+        assert_int_equal(in(rig), GATE_MOVE_DONE);
+        assert_int_equal(rig->fake->held, PIECES * STEP);
+        end(rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 gate_test(many_calls_that_wait_sleep_until_memory_is_back_and_then_go_on_at_once),
+                gate_test(what_fails_on_a_way_is_as_before_and_goes_the_next_time),
+                gate_test(what_is_lost_on_the_way_out_is_lost_to_whoever_asks_later),
+                gate_test(what_is_lost_on_the_way_back_is_lost_to_whoever_asks_later),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
