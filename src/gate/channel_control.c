@@ -203,15 +203,19 @@ int channels_switch(struct gate *gate, unsigned int device, bool is_disabled)
 }
 
 /* The driver counts disables (gpu/control.c), and a newborn channel may have one of ours and one of a daemon's: so what
- * is enabled is enabled twice. While memory is away nothing is switched here: they are off, and move/move.c enables
- * what it has disabled (T2). */
+ * is enabled is enabled twice. While memory is away nothing is switched here: the channels are off, and move/stop.c
+ * enables what is owed then (T2): what was to be undone here, a daemon's that has died, say. */
 int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
 {
-        int r = gate->moving.is_off ? 0 : channels_switch(gate, device, is_disabled);
+        int r, again;
 
-        if (!is_disabled && !gate->moving.is_off) {
-                int again = channels_switch(gate, device, false);
-
+        if (gate->moving.is_off) {
+                gate->moving.n_owed[device] += !is_disabled;
+                return 0;
+        }
+        r = channels_switch(gate, device, is_disabled);
+        if (!is_disabled) {
+                again = channels_switch(gate, device, false);
                 r = r < 0 ? r : again;
         }
         return r;

@@ -77,16 +77,17 @@ static bool scheduler_wait(struct gate *gate, struct gate_moved *ret)
 }
 
 /* Once each, as they were disabled: the driver counts (gpu/control.c), and what a scheduler has disabled it enables by
- * itself. Where there is none any more, what one has left is undone, too. */
+ * itself. Each that has died meanwhile has left one that nobody else undoes. Where there is none any more, what one has
+ * left is undone, too. */
 void move_channels_on(struct gate *gate)
 {
         struct moving *moving = &gate->moving;
 
+        moving->is_off = false; /* first: nothing is owed from here on */
         for (unsigned int i = 0; i < gate->lease->n_devices; i++)
-                if (moving->off_on & 1u << i)
+                for (unsigned int n = atomic_exchange(&moving->n_owed[i], 0) + (moving->off_on >> i & 1); n; n--)
                         (void)channels_switch(gate, i, false);
         moving->off_on = 0;
-        moving->is_off = false;
         for (unsigned int i = 0; i < gate->lease->n_devices; i++)
                 if (move_is_granted(gate, i) &&
                     (!gate->options.desired || !gate->options.desired(gate->options.node_context, i).is_disabled))

@@ -174,6 +174,24 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         look one
 }
 
+@test "a tenant runs again beside a busy one however many daemons there were while it was away" {
+        local i
+        daemon_start --suspend-by copies
+        fed one 4 8 alloc --mem 1G
+        lodger busy --mem 1G -- "$load_program" -t 300 deep
+        "$sublet" suspend one
+        for i in 1 2 3; do
+                daemon_end KILL
+                sleep 1
+                daemon_start --suspend-by copies
+                wait_for eval '[ "$(of one state) $(of busy state)" = "suspended running" ]'
+        done
+        "$sublet" resume one
+        look one
+        look one
+        [ "$(of busy state)" = running ]
+}
+
 @test "what a process had that has ended comes back as long as another one has its files" {
         local full
         daemon_start --suspend-by copies
