@@ -275,8 +275,8 @@ void gpu_copy_end(struct gpu_copy *copy, bool is_kept)
                 return;
         copy_channel_end(copy);
         room_wait(copy);
-        if (is_kept && copy->room.n && !copy->room.error)
-                return;
+        if (is_kept && copy->room.n_ready)
+                return;             /* what is ready may be full, whatever became of the rest */
         client_done(&copy->client); /* with all that is ours there */
         copy->is_open = false;
         room_clear(copy);

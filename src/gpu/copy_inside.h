@@ -40,6 +40,7 @@ struct room_piece {
 
 /* Host memory: pieces of which the first are touched, and of those the first are ready. */
 struct room {
+        bytes (*host_available)(bytes *ret_total); /* without swapping; UINT64_MAX: it does not say */
         struct room_piece pieces[ROOM_PIECES];
         size_t n; /* changed while no thread runs */
         pthread_t threads[2];
@@ -47,7 +48,7 @@ struct room {
         pthread_mutex_t mutex; /* a leaf: these */
         pthread_cond_t changed;
         size_t n_touched, n_ready;
-        int error; /* of a thread; there will be no more */
+        int error; /* of a thread; there will be no more until room_grow */
 };
 
 struct gpu_copy {
@@ -73,7 +74,8 @@ void copy_unmap(struct gpu_copy *copy, uint32_t memory, uint64_t at, bytes size)
 
 void room_init(struct room *room);
 
-/* The room will have at least `size` bytes: threads make what is missing. -ENOMEM: the host has not so much to give. */
+/* The room will have at least `size` bytes: threads make what is missing, and what could not be made before. What is
+ * ready stays as it is. -ENOMEM: the host has not so much to give. */
 int room_grow(struct gpu_copy *copy, bytes size);
 
 /* Where the engine sees an offset of the room, and how much stands there in a row; waits until it does. -ENOMEM;

@@ -148,13 +148,22 @@ static int step_wait(struct room *room, const size_t *at, size_t i)
         return error;
 }
 
+/* Before each piece: others take host memory, too, and those that move at the same time have been told the same. */
+static bool host_has(const struct room *room, bytes size)
+{
+        bytes total, available = room->host_available(&total), others = total / RESERVE_PART;
+
+        return available >= others && available - others >= size;
+}
+
 static void *touch_run(void *context)
 {
         struct gpu_copy *copy = context;
         struct room *room = &copy->room;
 
         for (size_t i = room->n_touched; i < room->n; i++) {
-                room->pieces[i].memory = memory_new(room->pieces[i].size);
+                if (host_has(room, room->pieces[i].size))
+                        room->pieces[i].memory = memory_new(room->pieces[i].size);
                 if (!room->pieces[i].memory) {
                         step_on(room, NULL, -ENOMEM);
                         break;
@@ -177,8 +186,8 @@ static void *register_run(void *context)
 
                 if (r == 0)
                         r = memory_register(copy, piece, handle);
-                if (r == 0)
-                        r = copy_map(copy, handle, piece->size, true, &piece->at);
+                if (r == 0 && (r = copy_map(copy, handle, piece->size, true, &piece->at)) < 0)
+                        client_free(&copy->client, handle);
                 if (r < 0) {
                         step_on(room, NULL, r == -EIO ? -ENOMEM : r);
                         break;
@@ -199,7 +208,7 @@ static void room_join(struct room *room)
 
 void room_init(struct room *room)
 {
-        *room = (struct room){ 0 };
+        *room = (struct room){ .host_available = host_available };
         (void)pthread_mutex_init(&room->mutex, NULL);
         (void)pthread_cond_init(&room->changed, NULL);
 }
@@ -221,18 +230,28 @@ static int room_start(struct gpu_copy *copy)
         return 0;
 }
 
+/* No thread runs: what is not ready will not be. */
+static void room_trim(struct room *room)
+{
+        for (; room->n > room->n_ready; room->n--)
+                if (room->pieces[room->n - 1].memory)
+                        (void)munmap(room->pieces[room->n - 1].memory, room->pieces[room->n - 1].size);
+        room->n_touched = room->n_ready;
+        room->error = 0;
+}
+
 int room_grow(struct gpu_copy *copy, bytes size)
 {
         struct room *room = &copy->room;
-        bytes has = 0, total, available;
+        bytes has = 0;
 
         room_join(room);
+        room_trim(room);
         for (size_t i = 0; i < room->n; i++)
                 has += room->pieces[i].size;
         if (has >= size)
-                return room->error;
-        available = host_available(&total);
-        if (available < total / RESERVE_PART || available - total / RESERVE_PART < size - has)
+                return 0;
+        if (!host_has(room, size - has))
                 return -ENOMEM;
         while (has < size) {
                 bytes part = (size - has + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -278,9 +297,6 @@ void room_clear(struct gpu_copy *copy)
         struct room *room = &copy->room;
 
         room_join(room);
-        for (size_t i = 0; i < room->n; i++)
-                if (room->pieces[i].memory)
-                        (void)munmap(room->pieces[i].memory, room->pieces[i].size);
-        room->n = room->n_touched = room->n_ready = 0;
-        room->error = 0;
+        room->n_ready = 0;
+        room_trim(room);
 }

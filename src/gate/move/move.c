@@ -159,7 +159,7 @@ static void sizes_of(const struct gate *gate, bytes ret[static LEASE_DEVICES_MAX
         for (size_t i = 0; i < moving->plan.n; i++) {
                 const struct move_part *part = &moving->parts[i];
 
-                if (ret[part->device] < part->host + part->piece.size)
+                if (!part->is_gone && ret[part->device] < part->host + part->piece.size)
                         ret[part->device] = part->host + part->piece.size;
         }
 }
@@ -195,7 +195,8 @@ static bool copy_all(struct gate *gate, bool is_out, struct gate_moved *ret)
         while (n-- > 0)
                 if (moving->parts[n].piece.handle)
                         copier->give(copier->context, moving->parts[n].device, &moving->parts[n].piece);
-        return r == 0 || move_fail(ret, GATE_MOVE_AS_BEFORE, "copying %s: %s", is_out ? "out" : "back", strerror(-r));
+        return r == 0 || move_fail(ret, GATE_MOVE_AS_BEFORE, "copying %s: %s", is_out ? "out" : "back",
+                                   r == -ENOMEM ? "the host has no memory for it" : strerror(-r));
 }
 
 /* ---- the way out ----------------------------------------------------------------------------------------- */
