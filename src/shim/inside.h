@@ -25,6 +25,7 @@ struct shim {
         bool is_ending;               /* all its processes are being ended */
         struct jobs jobs;
         struct mover mover;
+        bool owes_moved;   /* the latest way has ended, and the daemon has not been told */
         nsec published_at; /* publish */
         bool is_lent;      /* it has ended, and what it lent is not back */
         bool is_settled;   /* it has ended, and so has what it lent: its ledger is as empty as it gets by itself */
@@ -54,7 +55,7 @@ bool talk_hello(struct shim *shim);
 /* Tries keeper.sock once. True: a daemon has the hello. */
 bool talk_reconnect(struct shim *shim);
 
-/* To the daemon: how a way has ended that it asked for. */
+/* To the daemon, if it is owed: how a way has ended that it asked for. One that does not read is told later. */
 void talk_moved(struct shim *shim);
 
 /* Handle one message; a socket that has hung up becomes -1. */

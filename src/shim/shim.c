@@ -355,8 +355,9 @@ static void shim_serve(struct shim *shim)
                         talk_daemon(shim);
                 if (fds[2].revents)
                         talk_run(shim);
-                if (fds[3].revents && mover_take(&shim->mover) == MOVER_ANSWER)
-                        talk_moved(shim);
+                if (fds[3].revents)
+                        shim->owes_moved |= mover_take(&shim->mover) == MOVER_ANSWER;
+                talk_moved(shim);
                 daemon_find(shim);
                 if (shim->jobs.is_lender_lost && !shim->is_ending)
                         shim_end_tenant(shim);

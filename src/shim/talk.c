@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of a shim. It never waits for a peer: a message that does not fit into the socket is dropped, and the
- * peer reads the control block or the report instead. Events come from the gate's threads, all else from the main one.
+ * peer reads the control block or the report instead; but how a move has ended is said until it is sent. Events come
+ * from the gate's threads, all else from the main one.
  */
 #include "shim/inside.h"
 
@@ -198,7 +199,8 @@ static const char *const outcomes[] = { [GATE_MOVE_DONE] = "done",
                                         [GATE_MOVE_AS_BEFORE] = "as-before",
                                         [GATE_MOVE_LOST] = "lost" };
 
-static void moved_send(struct shim *shim, uint64_t serial, const struct gate_moved *moved)
+/* False: the daemon does not read now. */
+static bool moved_send(struct shim *shim, uint64_t serial, const struct gate_moved *moved)
 {
         json_t *body = message_new("moved");
         LOCKED(&shim->talk_lock);
@@ -212,15 +214,17 @@ static void moved_send(struct shim *shim, uint64_t serial, const struct gate_mov
         (void)json_object_set_new(body, "prepared_us", json_integer(moved->prepared / NSEC_PER_USEC));
         (void)json_object_set_new(body, "copied_us", json_integer(moved->copied / NSEC_PER_USEC));
         (void)json_object_set_new(body, "changed_us", json_integer(moved->changed / NSEC_PER_USEC));
-        (void)peer_send(shim->daemon, body, NULL, 0);
+        return peer_send(shim->daemon, body, NULL, 0) != MESSAGE_E_NONE;
 }
 
 void talk_moved(struct shim *shim)
 {
+        if (!shim->owes_moved)
+                return;
         shim->control->move.is_away = gate_is_moved(shim->gate);
         control_block_notify(shim->control);
-        if (!shim->mover.has_next) /* else a daemon asked that is not there any more */
-                moved_send(shim, shim->mover.way.serial, &shim->mover.moved);
+        shim->owes_moved = !shim->mover.has_next && /* else a daemon asked that is not there any more */
+                           !moved_send(shim, shim->mover.way.serial, &shim->mover.moved);
 }
 
 static void on_move(struct shim *shim, const json_t *body)
@@ -229,13 +233,17 @@ static void on_move(struct shim *shim, const json_t *body)
                                  .is_out = message_flag(body, "out", false),
                                  .is_steered = message_flag(body, "steered", false),
                                  .part = (unsigned int)message_number(body, "part", 0) };
-        int r = mover_start(&shim->mover, &way);
-        struct gate_moved moved = { .outcome = GATE_MOVE_AS_BEFORE };
+        int r;
 
+        shim->owes_moved &= shim->mover.has_thread; /* else that is of a daemon before */
+        r = mover_start(&shim->mover, &way);
         if (r == 0)
                 return;
-        (void)snprintf(moved.text, sizeof(moved.text), "starting a move: %s", strerror(-r));
-        moved_send(shim, way.serial, &moved);
+        shim->mover.way = way;
+        shim->mover.moved = (struct gate_moved){ .outcome = GATE_MOVE_AS_BEFORE };
+        (void)snprintf(shim->mover.moved.text, sizeof(shim->mover.moved.text), "starting a move: %s", strerror(-r));
+        shim->owes_moved = true;
+        talk_moved(shim);
 }
 
 /* From the daemon to `sublet run`: a device is lost, for example. */

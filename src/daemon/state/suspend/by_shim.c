@@ -48,13 +48,14 @@ static bool is_steered(const struct daemon *daemon, const struct tenant *tenant)
 int by_shim_start(struct daemon *daemon, struct tenant *tenant, bool suspends)
 {
         struct control_move *move = control_block_move(tenant->control);
+        uint64_t serial = (uint64_t)clock_now(); /* K3 */
         json_t *body = message_new("move");
         int r;
 
         move->by_shim = 1;
         move->is_held = 1;
         schedulers_wake(daemon, tenant);
-        (void)json_object_set_new(body, "serial", json_integer((json_int_t)tenant->suspension.serial + 1));
+        (void)json_object_set_new(body, "serial", json_integer((json_int_t)serial));
         (void)json_object_set_new(body, "out", json_boolean(suspends));
         (void)json_object_set_new(body, "steered", json_boolean(is_steered(daemon, tenant)));
         (void)json_object_set_new(body, "part",
@@ -64,7 +65,7 @@ int by_shim_start(struct daemon *daemon, struct tenant *tenant, bool suspends)
                 json_decref(body);
         if (r != MESSAGE_OK)
                 return r < 0 ? r : -EAGAIN;
-        tenant->suspension.serial++;
+        tenant->suspension.serial = serial;
         tenant->suspension.is_moving = true;
         return 0;
 }

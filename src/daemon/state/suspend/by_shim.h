@@ -4,7 +4,8 @@
  * driver's checkpoints, which a helper goes. suspend.c decides which, and what follows.
  *
  *      K1  while memory is away, and from before it leaves, the scheduler keeps the tenant's channels off (is_held);
- *      K2  which way it was is in the control block, so that the next daemon brings it back the same way.
+ *      K2  which way it was is in the control block, so that the next daemon brings it back the same way;
+ *      K3  no two ways have one serial, whichever daemons ask: the answer to a question of the daemon before is nobody's.
  */
 #pragma once
 
