@@ -115,8 +115,15 @@ void swap_ask(struct tenant *tenant);  /* one that is suspended is to come in, a
 void swap_keep(struct tenant *tenant); /* its user wants it to stay out */
 bool swap_is_asked(const struct tenant *tenant);
 
+/* Its user has suspended it, and its work and calls, which its gate sees, bring it in no more than they would if it were
+ * suspended by checkpoint. */
+bool swap_is_kept_out(const struct tenant *tenant);
+
+/* What a move out and back costs of so much. */
+nsec swap_move_cost(const struct daemon *daemon, const struct tenant *tenant, bytes size);
+
 /* What came of a way; swap_failed: it is where it was. */
-void swap_moved(struct tenant *tenant, bool is_out, nsec took, bytes moved);
+void swap_moved(struct tenant *tenant, bool is_out, bool by_copies, nsec took, bytes moved);
 void swap_failed(struct tenant *tenant, bool is_out);
 
 /* Why one that is to come in is not in yet; NULL: it is, or is not to come in. */

@@ -93,6 +93,7 @@ struct tenant_swap {
         struct tenant_way {
                 nsec took; /* the latest; 0: not known yet */
                 bytes moved;
+                bool by_copies;
         } out, back;
 };
 

@@ -103,6 +103,19 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         happened RESUMED 'for work that it has put'
 }
 
+@test "a busy tenant with --swap that its user suspends stays out until somebody resumes it" {
+        daemon_start --suspend-by copies --swap 4G
+        fed one 4 8 alloc --mem 2G --swap
+        "$sublet" suspend one
+        echo >&"$feed"
+        sleep 1
+        [ "$(of one state) $(looks one)" = "suspended 0" ]
+        "$sublet" resume one
+        wait_for eval '[ "$(looks one)" = 1 ]'
+        is_right one
+        look one
+}
+
 @test "a driver call that needs what is away waits and wakes the tenant, and does not fail" {
         daemon_start --suspend-by copies
         mkfifo "$machine/feed.kept"

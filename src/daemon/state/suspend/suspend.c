@@ -79,7 +79,7 @@ static int helper_start(struct tenant *tenant, bool suspends)
         return 0;
 }
 
-/* Its one line, into text. One that has nothing to say has only brought back what failed before it: why is kept. */
+/* Its one line, into text. One that says nothing has only brought back what failed before it: why is kept. */
 static void helper_end(struct tenant_suspension *suspension)
 {
         char line[sizeof(suspension->text)];
@@ -158,7 +158,7 @@ static bool is_for_others(const struct tenant *tenant)
 }
 
 /* What those that decide who sleeps, and who is on the device, learn of it. */
-static void note_end(struct tenant *tenant, int event, bool was_for_others)
+static void note_end(struct tenant *tenant, int event, bool was_for_others, bool by_copies)
 {
         struct tenant_suspension *suspension = &tenant->suspension;
         bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
@@ -173,7 +173,7 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others)
         if (event == EVENT_RESUME_FAILED || (event == EVENT_SUSPEND_FAILED && was_for_others))
                 swap_failed(tenant, event == EVENT_SUSPEND_FAILED);
         else if (event >= 0 && suspension->moves_at)
-                swap_moved(tenant, event == EVENT_SUSPENDED, at - suspension->moves_at, moved);
+                swap_moved(tenant, event == EVENT_SUSPENDED, by_copies, at - suspension->moves_at, moved);
 }
 
 /* By the shim, or by a helper. Back it comes the way it went. */
@@ -225,7 +225,7 @@ static void suspend_start(struct daemon *daemon, struct tenant *tenant)
 static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_input input)
 {
         struct suspension_move move = suspension_next(tenant->suspension.state, input);
-        bool was_for_others = is_for_others(tenant);
+        bool was_for_others = is_for_others(tenant), by_copies = by_shim_is_so(tenant);
         struct control_suspension *saved = control_block_suspension(tenant->control);
 
         if (move.act == SUSPENSION_DO_SUSPEND)
@@ -242,7 +242,7 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
                 swap_keep(tenant); /* nothing of the way back is left */
                 by_shim_end(daemon, tenant);
         }
-        note_end(tenant, move.event, was_for_others);
+        note_end(tenant, move.event, was_for_others, by_copies);
         emit(daemon, tenant, move.event);
         if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
                 tenant->suspension.since = clock_now();

@@ -13,17 +13,24 @@
 #include "gate/gate.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/by_shim.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define KEPT (60 * NSEC_PER_SEC) /* one that could not be suspended is left alone for so long, then for twice */
 #define KEPT_MOST (3600 * NSEC_PER_SEC)
-#define BUSY (1 * NSEC_PER_SEC)          /* who has worked within that is at work: who looks most recent is chance */
-#define WAY_LEAST (1 * NSEC_PER_SEC)     /* of a checkpoint or restore, whatever its size */
-#define STUCK_TOLD (10 * NSEC_PER_SEC)   /* so long it may be stuck before it is told */
-#define OUT_A_GIB (1000 * NSEC_PER_MSEC) /* until it is known; about what an H100 took (docs/suspend.md) */
-#define BACK_A_GIB (300 * NSEC_PER_MSEC)
+#define BUSY (1 * NSEC_PER_SEC)        /* who has worked within that is at work: who looks most recent is chance */
+#define STUCK_TOLD (10 * NSEC_PER_SEC) /* so long it may be stuck before it is told */
+
+/* What a way takes until it is known, about as an H100 did (docs/suspend.md): whatever the size, and for a GiB. */
+static const struct way_guess {
+        nsec least, a_gib;
+} guesses[2][2] = {
+        /* by checkpoint, by copies: out, back */
+        { { NSEC_PER_SEC, NSEC_PER_SEC }, { NSEC_PER_SEC, 300 * NSEC_PER_MSEC } },
+        { { 300 * NSEC_PER_MSEC, 80 * NSEC_PER_MSEC }, { 100 * NSEC_PER_MSEC, 30 * NSEC_PER_MSEC } },
+};
 
 static bool is_in(const struct tenant *tenant)
 {
@@ -96,18 +103,28 @@ static enum swapper_place place_of(const struct tenant *tenant)
 }
 
 /* What it took the last time, but for what is more than it had then; and not more than thrice what it is taken to be as
- * long as that is not known, for the tenant has its hand in how long it takes. */
-static nsec way_cost(const struct tenant_way *way, bytes size, nsec a_gib)
+ * long as that is not known, for the tenant has its hand in how long it takes. by_copies: as it would go the first
+ * time. */
+static nsec way_cost(const struct tenant_way *way, bytes size, bool by_copies, bool is_back)
 {
-        nsec guess = WAY_LEAST + (nsec)((double)size / GIB * (double)a_gib), known = way->took;
+        const struct way_guess *by = &guesses[way->took ? way->by_copies : by_copies][is_back];
+        nsec guess = by->least + (nsec)((double)size / GIB * (double)by->a_gib), known = way->took;
 
         if (!size)
                 return 0;
         if (!way->took)
                 return guess;
         if (size > way->moved)
-                known += (nsec)((double)(size - way->moved) / GIB * (double)a_gib);
+                known += (nsec)((double)(size - way->moved) / GIB * (double)by->a_gib);
         return known < 3 * guess ? known : 3 * guess;
+}
+
+nsec swap_move_cost(const struct daemon *daemon, const struct tenant *tenant, bytes size)
+{
+        bool by_copies = by_shim_is_tried(daemon, tenant);
+
+        return way_cost(&tenant->swap.out, size, by_copies, false) +
+               way_cost(&tenant->swap.back, size, by_copies, true);
 }
 
 static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, struct swapper_tenant *ret)
@@ -128,7 +145,7 @@ static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, str
         ret->in_since = swap->in_since;
         ret->worked_at =
                 now - swap->worked_at < BUSY ? now : swap->worked_at; /* X4: then who has been in for longest */
-        ret->cost = way_cost(&swap->out, size, OUT_A_GIB) + way_cost(&swap->back, size, BACK_A_GIB);
+        ret->cost = swap_move_cost(daemon, tenant, size);
         ret->held = size;
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 ret->promised[i] = swap_promised(tenant, i);
@@ -254,19 +271,26 @@ void swap_keep(struct tenant *tenant)
         tenant->swap.why = SWAPPER_NOT_WAITING;
 }
 
+bool swap_is_kept_out(const struct tenant *tenant)
+{
+        const struct control_waiting *waiting = control_block_waiting(tenant->control);
+
+        return tenant->lease.swap && by_shim_is_so(tenant) && waiting && !waiting->is_out && !waiting->is_idle;
+}
+
 bool swap_is_asked(const struct tenant *tenant)
 {
         return tenant->swap.asked_at && tenant->suspension.state == SUSPENSION_SUSPENDED;
 }
 
-void swap_moved(struct tenant *tenant, bool is_out, nsec took, bytes moved)
+void swap_moved(struct tenant *tenant, bool is_out, bool by_copies, nsec took, bytes moved)
 {
         struct tenant_way *way = is_out ? &tenant->swap.out : &tenant->swap.back;
 
         if (is_out)
                 tenant->swap.kept = 0;
         if (moved)
-                *way = (struct tenant_way){ took, moved };
+                *way = (struct tenant_way){ took, moved, by_copies };
 }
 
 void swap_failed(struct tenant *tenant, bool is_out)

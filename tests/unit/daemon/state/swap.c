@@ -208,6 +208,40 @@ static void who_holds_something_waits_again_and_not_before_its_turn_is_paid(void
         assert_null(swap_waits_for(b));
 }
 
+static void a_turn_is_as_long_as_the_way_by_which_it_moves_demands(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 60);
+
+        daemon->settings.suspend_by = SUSPEND_BY_CHECKPOINT;
+        assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 15 * NSEC_PER_SEC);
+        daemon->settings.suspend_by = SUSPEND_BY_COPIES;
+        assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 1500 * NSEC_PER_MSEC);
+        swap_moved(a, true, true, 200 * NSEC_PER_MSEC, 10 * GIB); /* what is measured counts */
+        swap_moved(a, false, true, 100 * NSEC_PER_MSEC, 10 * GIB);
+        assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 300 * NSEC_PER_MSEC);
+        swap_moved(a, true, true, 600 * NSEC_PER_SEC, 10 * GIB); /* not more than thrice the guess */
+        assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 3 * 1100 * NSEC_PER_MSEC + 100 * NSEC_PER_MSEC);
+        swap_moved(a, true, false, 20 * NSEC_PER_SEC, 10 * GIB); /* it went by checkpoint after all */
+        assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 20100 * NSEC_PER_MSEC);
+}
+
+static void one_that_its_user_suspended_by_copies_is_not_brought_in_by_its_work(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 60);
+
+        a->control->move.by_shim = 1;
+        a->control->waiting.is_out = 0;
+        a->control->waiting.n = 1;
+        sleep_look(daemon);
+        swap_look(daemon);
+        assert_false(swap_is_asked(a));
+        a->control->waiting.is_idle = 1; /* it was put to sleep, which its user did not ask for */
+        sleep_look(daemon);
+        assert_true(swap_is_asked(a));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -223,6 +257,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(who_is_asked_for_comes_in_and_makes_another_leave, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(who_holds_something_waits_again_and_not_before_its_turn_is_paid, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(a_turn_is_as_long_as_the_way_by_which_it_moves_demands, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(one_that_its_user_suspended_by_copies_is_not_brought_in_by_its_work,
+                                                set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
