@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # How fast a tenant's memory leaves a device and comes back: by its gate's own copies, and by the driver's checkpoint,
-# of the same program in the same run; what stays on the device, and whether every word is as it was. TAP on stdout, a
-# table at its end, the log in ${OUT:-/tmp/sublet-swap}; on the simulator, with small sizes, where there is no device.
+# of the same program in the same run; what stays on the device, and whether every word is as it was. A training run
+# that is suspended at random moments has the losses of one that is not, bit for bit; a busy program with --swap stays
+# out when its user says so; a tenant on two devices moves with both. TAP on stdout, a table at its end, the log in
+# ${OUT:-/tmp/sublet-swap}; on the simulator, with small sizes, where there is no device (there nothing is trained).
 #
-#       tests/gpu/swap.sh [BUILD]                 about 2 minutes
+#       tests/gpu/swap.sh [BUILD]                 about 4 minutes
 #
-# LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of copies; CHECKPOINTS=1 (0: none).
+# LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of copies; CHECKPOINTS=1 (0: none). SUSPENDS=60 of
+# the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host memory for --swap.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") || exit 1
 sublet=$build/src/sublet
 if [ -z "${SUBLET_SIM:-}" ] && [ ! -e /sys/module/nvidia/version ]; then
-        LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} exec "$sublet" sim --memory 4G -- "$0" "$@"
+        LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} SUSPENDS=${SUSPENDS:-6} TRAINED=${TRAINED:-4 8} SWAP=${SWAP:-4G} exec "$sublet" sim --gpus 2 --memory 4G -- "$0" "$@"
 fi
 out=${OUT:-/tmp/sublet-swap}
 mkdir -p "$out"
@@ -48,7 +51,8 @@ until_is() { # SECONDS COMMAND...
                 sleep 0.05
         done
 }
-has_looks() { [ "$(grep -c '^look' "$work/program")" -ge "$1" ]; }
+has_looks() { has_lines "$1" '^look'; }
+has_lines() { [ "$(grep -c "$2" "$work/program")" -ge "$1" ]; } # N PATTERN
 has_no_other() { ! grep -vE '^(ready|look wrong=0 ms=[0-9.]+)$' "$work/program"; }
 held() { echo $(($("$sublet" ps --json | grep -o '"held_bytes": *[0-9]*' | head -1 | grep -o '[0-9]*$') >> 20)); }
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2> /dev/null || echo '?'; }
@@ -68,16 +72,20 @@ look() { # CLAIM: all words are compared
         check "$1" until_is 60 has_looks "$looks"
 }
 
-node_begin() { # WAY N MIB [HOW]
-        looks=0
-        export SUBLET_DIR=$work/$1.$2
+daemon_begin() { # NAME OPTION...
+        export SUBLET_DIR=$work/$1
         mkdir -p "$SUBLET_DIR"
-        rm -f "$work/feed"
+        rm -f "$work/feed" "$work/program"
         mkfifo "$work/feed"
         exec {feed}<> "$work/feed"
-        "$sublet" daemon --dir "$SUBLET_DIR" --suspend-by "$1" >> "$log" 2>&1 < /dev/null &
+        "$sublet" daemon --dir "$SUBLET_DIR" "${@:2}" >> "$log" 2>&1 < /dev/null &
         daemon=$!
         until_is 30 "$sublet" ps -q
+}
+
+node_begin() { # WAY N MIB [HOW]
+        looks=0
+        daemon_begin "$1.$2" --suspend-by "$1"
         "$sublet" run -q --name swapped --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
                 < "$work/feed" > "$work/program" 2>> "$log" &
         tenant=$!
@@ -106,6 +114,95 @@ wakes() { # it puts work while it is away
         check "copies: every word is as it was (wake)" has_no_other
 }
 
+# ---- a program at work ----
+
+losses() { grep -c '^step' "$work/program"; }
+is_further() { [ "$(losses)" -gt "$1" ]; } # THAN
+is_through() { grep -q '^steps' "$work/program"; }
+has_state() { [ "$("$sublet" ps --json | grep -o '"state": *"[a-z]*"' | head -1 | grep -o '[a-z]*"$')" = "$1\"" ]; }
+trained_begin() { # OPTION...
+        "$sublet" run -q --name swapped --mem "$((trained[0] * (trained[1] + 3) + 3072))M" "$@" -- \
+                "$work/trained" "${trained[@]}" 0 < "$work/feed" > "$work/program" 2>> "$log" &
+        tenant=$!
+        check "a training run begins ($*)" until_is 60 grep -q '^ready' "$work/program"
+}
+moment() { sleep "0.$(printf %03d $((RANDOM % ${1:-300})))"; }
+
+# One that waits for what it had put before wakes nobody, and is resumed; one that puts more comes back by itself. The
+# losses are compared with those of as many steps without.
+training() {
+        local i moved=0 steps
+        daemon_begin training --suspend-by copies
+        trained_begin
+        for ((i = 0; i < ${SUSPENDS:-60}; i++)); do
+                moment
+                ! "$sublet" suspend swapped >> "$log" 2>&1 || moved=$((moved + 1))
+                moment 100
+                "$sublet" resume swapped >> "$log" 2>&1
+                until_is 20 has_state running
+        done
+        check "training: it goes on" until_is 20 is_further "$(losses)"
+        moved=$("$sublet" events --json 2> /dev/null | grep -c '"SUSPENDED"')
+        echo >&"$feed"
+        check "training: it ends" until_is 30 is_through
+        steps=$(grep -o '^steps [0-9]*' "$work/program" | grep -o '[0-9]*$')
+        check "training: of $i suspensions at random moments $moved were made" [ "$moved" -ge $((i * 9 / 10)) ]
+        mv "$work/program" "$work/suspended"
+        until_is 30 is_empty
+        timeout 100 "$sublet" run -q --name alone --mem "$((trained[0] * (trained[1] + 3) + 3072))M" -- \
+                "$work/trained" "${trained[@]}" "$steps" < /dev/null > "$work/alone" 2>> "$log"
+        check "training: the losses of $steps steps are those of a run without, bit for bit" \
+                cmp "$work/suspended" "$work/alone"
+        tail -2 "$work/suspended" >> "$log"
+        "$sublet" events | grep -vE 'SUSPENDED|RESUMED' | tail -50 >> "$log"
+        exec {feed}>&-
+        node_end
+}
+
+busy() {
+        local before
+        daemon_begin busy --suspend-by copies --swap "${SWAP:-64G}"
+        trained_begin --swap
+        check "busy: it is at work" until_is 20 is_further 3
+        check "busy: suspend" timed suspend
+        before=$(losses)
+        sleep 2
+        check "busy: it stays out" has_state suspended
+        check "busy: and does nothing" [ "$(losses)" = "$before" ]
+        check "busy: what it held has left the device" [ "$(held)" -lt $((trained[0] * trained[1] / 4 + 600)) ]
+        check "busy: resume" "$sublet" resume swapped
+        check "busy: it goes on" until_is 20 is_further "$before"
+        echo >&"$feed"
+        check "busy: it ends" until_is 30 is_through
+        "$sublet" events >> "$log"
+        exec {feed}>&-
+        node_end
+}
+
+# One process on each device, of one tenant.
+two_devices() {
+        local began other
+        daemon_begin two --suspend-by copies
+        mkfifo "$work/feed.1"
+        exec {other}<> "$work/feed.1"
+        # shellcheck disable=SC2016
+        "$sublet" run -q --name swapped --gpus 0,1 --mem "$((4 * $1 + 2048))M" -- sh -c \
+                'SWAPPED_DEVICE=1 "$0" 4 "$1" < "$2.1" & "$0" 4 "$1" < "$2"; wait' "$work/swapped" "$1" "$work/feed" \
+                > "$work/program" 2>> "$log" &
+        tenant=$!
+        check "two devices: a tenant fills 4 pieces of $1 MiB on each" until_is 60 has_lines 2 '^ready'
+        began=$(held)
+        check "two devices: suspend" timed suspend
+        check "two devices: what it held has left both" [ "$(held)" -lt $((began / 2)) ]
+        check "two devices: resume" timed resume
+        echo >&"$feed"
+        echo >&"$other"
+        check "two devices: every word is as it was" until_is 60 has_lines 2 '^look wrong=0'
+        "$sublet" events >> "$log"
+        exec {feed}>&- {other}>&-
+        node_end
+}
+
 measure() { # WAY ROUNDS N MIB
         local round
         [ "$2" -gt 0 ] || return 0
@@ -124,10 +221,15 @@ measure() { # WAY ROUNDS N MIB
 
 [ ! -e /sys/module/nvidia/version ] || { uname -a; nvidia-smi; free -g; date -u; } >> "$log" 2>&1
 gcc -O2 tests/gpu/swapped.c -o "$work/swapped" -ldl || cp "$build/tests/gpu/gpu-swapped" "$work/swapped"
+gcc -O2 tests/gpu/trained.c -o "$work/trained" -ldl || cp "$build/tests/gpu/gpu-trained" "$work/trained"
+read -ra trained <<< "${TRAINED:-64 64}"
 read -ra large <<< "${LARGE:-40 1024}"
 read -ra many <<< "${MANY:-10000 2}"
 measure copies "${ROUNDS:-2}" "${large[@]}"
 measure copies "${ROUNDS:-2}" "${many[@]}"
+training
+busy
+[ "$("$sublet" doctor --json 2> /dev/null | grep -o '"card","status":"ok"' | wc -l)" -lt 2 ] || two_devices "${large[1]}"
 measure checkpoint "${CHECKPOINTS:-1}" "${large[@]}"
 measure checkpoint "${CHECKPOINTS:-1}" "${many[@]}"
 say "1..$n"

@@ -4,7 +4,7 @@
  * suspend-copies, which move it meanwhile. Needs no header and no library of CUDA's to build.
  *
  *      gcc -O2 tests/gpu/swapped.c -o swapped -ldl
- *      swapped N MIB [pool|vmm|managed]
+ *      swapped N MIB [pool|vmm|managed]          SWAPPED_DEVICE=1: on that one, instead of 0
  *
  * Prints "ready" when N pieces of MIB are filled: of cuMemAlloc, of the stream-ordered allocator, or of virtual memory
  * (one reservation, a handle for each piece); managed: of cuMemAlloc, and a managed range beside them. Then for each
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 {
         size_t n = argc > 2 ? strtoul(argv[1], NULL, 10) : 1, size = (argc > 2 ? strtoull(argv[2], NULL, 10) : 2) * MIB;
         address *pieces = calloc(n, sizeof(*pieces)), bad;
-        const char *how = argc > 3 ? argv[3] : "";
+        const char *how = argc > 3 ? argv[3] : "", *device = getenv("SWAPPED_DEVICE");
         void *context, *module, *fill, *differ;
         char line[80];
 
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
         cuda_load();
         must(cuda.init(0), "cuInit");
-        must(cuda.retain(&context, 0), "cuDevicePrimaryCtxRetain");
+        must(cuda.retain(&context, device ? atoi(device) : 0), "cuDevicePrimaryCtxRetain");
         must(cuda.enter(context), "cuCtxSetCurrent");
         must(cuda.load(&module, ptx), "cuModuleLoadData");
         must(cuda.function(&fill, module, "sublet_fill"), "sublet_fill");
