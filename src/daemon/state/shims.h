@@ -65,7 +65,8 @@ void suspend_reap(struct daemon *daemon, pid_t process, int status); /* does not
 void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *body); /* its shim has answered */
 void suspend_tick(struct daemon *daemon); /* kills helpers whose time is over */
 
-/* Its shim has died, and with it the way back: ends the processes that were suspended, or on their way. How many. */
+/* suspend/stranded.c: its shim has died, and with it the way back: ends the processes that were suspended, or on their
+ * way. How many. */
 unsigned int suspend_strand(struct tenant *tenant);
 void suspend_leave(struct tenant *tenant); /* the tenant goes, or the daemon */
 

@@ -69,6 +69,7 @@ struct tenant_suspension {
         bool is_moving;              /* its shim moves its memory (by_shim.h), as it was asked by: */
         uint64_t serial;
         bool is_waiting;       /* for a new list of processes, before the helper starts */
+        bool has_no_copies;    /* of a way out: its shim has said that copies cannot */
         nsec since;            /* clock_now when it began */
         nsec moves_at;         /* when its helper began; 0: it has none */
         nsec looked_at;        /* whether its processes are there still; swapped.c */

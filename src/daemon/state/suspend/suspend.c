@@ -23,7 +23,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define LIST_AGE (1500 * NSEC_PER_MSEC)
@@ -181,7 +180,7 @@ static int way_start(struct daemon *daemon, struct tenant *tenant, bool suspends
 {
         struct tenant_suspension *suspension = &tenant->suspension;
 
-        if (!(suspends ? by_shim_is_tried(daemon, tenant) : by_shim_is_so(tenant)))
+        if (!(suspends ? by_shim_is_tried(daemon, tenant) && !suspension->has_no_copies : by_shim_is_so(tenant)))
                 return helper_start(tenant, suspends);
         suspension->held = held(tenant);
         suspension->moves_at = clock_now();
@@ -189,14 +188,26 @@ static int way_start(struct daemon *daemon, struct tenant *tenant, bool suspends
         return by_shim_start(daemon, tenant, suspends);
 }
 
-/* On the way out once the list of processes is new, or as new as it gets. */
+/* By checkpoint a process that is not listed would be left out, and the list is up to a second old. By copies it only
+ * says whose memory it was. */
+static bool must_wait(const struct daemon *daemon, struct tenant *tenant)
+{
+        const struct tenant_suspension *suspension = &tenant->suspension;
+        bool by_copies = !suspension->has_no_copies && by_shim_is_tried(daemon, tenant);
+
+        if (is_listed(tenant) || clock_now() - suspension->since >= LIST_AGE)
+                return false;
+        return !by_copies || !note_processes(tenant);
+}
+
+/* On the way out once the list of processes is as new as it must be, or gets. */
 static void suspend_start(struct daemon *daemon, struct tenant *tenant)
 {
         struct tenant_suspension *suspension = &tenant->suspension;
         bool suspends = suspension->state == SUSPENSION_SUSPENDING;
         int r = 0;
 
-        suspension->is_waiting = suspends && !is_listed(tenant) && clock_now() - suspension->since < LIST_AGE;
+        suspension->is_waiting = suspends && must_wait(daemon, tenant);
         if (suspension->is_waiting)
                 return;
         if (!suspends && !control_block_suspension(tenant->control)->n) {
@@ -233,6 +244,7 @@ static void step(struct daemon *daemon, struct tenant *tenant, enum suspension_i
         if (move.act == SUSPENSION_DO_SUSPEND || move.act == SUSPENSION_DO_RESUME) {
                 tenant->suspension.held = held(tenant);
                 tenant->suspension.moves_at = 0;
+                tenant->suspension.has_no_copies = false;
         }
         tenant->suspension.state = move.to;
         saved->state = move.to;
@@ -310,8 +322,9 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
         if (!strcmp(outcome, "cannot") && daemon->settings.suspend_by == SUSPEND_BY_AUTO &&
             suspension->state == SUSPENSION_SUSPENDING) {
                 by_shim_end(daemon, tenant);
-                if (helper_start(tenant, true) == 0)
-                        return;
+                suspension->has_no_copies = true;
+                suspend_start(daemon, tenant);
+                return;
         }
         step(daemon, tenant, outcome_of(outcome));
 }
@@ -338,29 +351,6 @@ void suspend_tick(struct daemon *daemon)
                         moving_late(daemon, t);
                 swapped_tick(t, now);
         }
-}
-
-/* A process is held before it is looked at: its number may be another's by now. */
-static bool process_end(pid_t process, uint64_t began)
-{
-        _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
-
-        if (pidfd < 0 || !began || process_began(process) != began)
-                return false;
-        return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
-}
-
-unsigned int suspend_strand(struct tenant *tenant)
-{
-        const struct control_suspension *saved = control_block_suspension(tenant->control);
-        const struct control_began *began = control_block_began(tenant->control);
-        unsigned int n = 0;
-
-        if (!began || tenant->suspension.state == SUSPENSION_RUNNING)
-                return 0;
-        for (uint32_t i = 0; i < saved->n && i < CONTROL_BLOCK_PROCESSES; i++)
-                n += process_end(saved->processes[i], began->suspended[i]);
-        return n;
 }
 
 /* The next daemon finds what it was in the control block. */
