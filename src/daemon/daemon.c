@@ -271,6 +271,7 @@ static void on_heartbeat(struct loop_timer *timer)
         suspend_tick(daemon);
         sleep_look(daemon);
         swap_look(daemon);
+        room_look(daemon);
         preloads_tick(daemon);
         mps_tick(daemon);
         listeners_tick(daemon);

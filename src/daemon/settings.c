@@ -148,8 +148,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "gate; auto, copies where they can move most of it",
                   NULL },
                 { "swap", 0, flag_bytes, &settings->swap, "SIZE",
-                  "host memory for suspended tenants, and lease with --swap up to it (default: no limit,\n"
-                  "and no such leases)",
+                  "host memory for suspended tenants, which copies find ready, and lease with --swap up to\n"
+                  "it (default: no limit, nothing ready, and no such leases)",
                   NULL },
                 { "swap-cost", 0, read_part, &settings->swap_cost, "PERCENT",
                   "what moving a tenant with --swap may cost of its time on the device (default: 10%)", NULL },

@@ -282,6 +282,28 @@ void gpu_copy_end(struct gpu_copy *copy, bool is_kept)
         room_clear(copy);
 }
 
+int gpu_copy_ready(struct gpu_copy *copy, bytes size)
+{
+        int r = client_begin(copy);
+
+        if (r == 0)
+                r = room_grow(copy, size);
+        room_wait(copy);
+        return r < 0 ? r : copy->room.error;
+}
+
+bytes gpu_copy_room(const struct gpu_copy *copy)
+{
+        return copy ? room_size(&copy->room) : 0;
+}
+
+void gpu_copy_shrink(struct gpu_copy *copy, bytes size)
+{
+        room_shrink(copy, size);
+        if (!copy->room.n)
+                gpu_copy_end(copy, false);
+}
+
 struct gpu_copy *gpu_copy_free(struct gpu_copy *copy)
 {
         if (copy)

@@ -13,7 +13,7 @@
  *
  * Who takes a client's memory must be the process that made the client (docs/gpu.md §10). The room is anonymous memory
  * of this process in huge pages, registered with the driver: it is pinned, and counts as this process's. It is made
- * by pieces while copies go on, and goes as a whole; nothing of it is ever another's.
+ * by pieces while copies go on, or ahead of need (gpu_copy_ready); nothing of it is ever another's.
  *
  * The driver's numbers are those of release 580 and of Hopper's classes, as measured; a chip with others is -ENOTSUP.
  * Threads: one at a time.
@@ -49,6 +49,14 @@ int gpu_copy_ask(struct gpu_copy *copy, bool is_out, const struct gpu_copy_piece
 
 /* For all copies that were asked for. -EIO: the engine has stopped. */
 int gpu_copy_wait(struct gpu_copy *copy);
+
+/* Makes a room of so much, ahead of need, and waits for it; one that is larger stays so. As gpu_copy_begin, but without
+ * an engine. */
+int gpu_copy_ready(struct gpu_copy *copy, bytes size);
+bytes gpu_copy_room(const struct gpu_copy *copy); /* that is ready */
+
+/* The room is at most of that size from here on: what is behind goes back to the host. Between begin and end: never. */
+void gpu_copy_shrink(struct gpu_copy *copy, bytes size);
 
 /* is_kept: the room stays, and may be used by the next gpu_copy_begin. Else nothing is left of it. */
 void gpu_copy_end(struct gpu_copy *copy, bool is_kept);

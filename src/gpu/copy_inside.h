@@ -82,6 +82,10 @@ int room_grow(struct gpu_copy *copy, bytes size);
  * -ETIMEDOUT; -errno. */
 int room_at(struct gpu_copy *copy, bytes offset, uint64_t *ret, bytes *ret_length);
 
+/* No thread runs: how much is ready; and no more than so much is there from here on. */
+bytes room_size(const struct room *room);
+void room_shrink(struct gpu_copy *copy, bytes size);
+
 /* For the threads, before a client that they call with may go. */
 void room_wait(struct gpu_copy *copy);
 

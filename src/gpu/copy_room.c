@@ -265,6 +265,30 @@ int room_grow(struct gpu_copy *copy, bytes size)
         return room_start(copy);
 }
 
+bytes room_size(const struct room *room)
+{
+        bytes size = 0;
+
+        for (size_t i = 0; i < room->n_ready; i++)
+                size += room->pieces[i].size;
+        return size;
+}
+
+void room_shrink(struct gpu_copy *copy, bytes size)
+{
+        struct room *room = &copy->room;
+
+        room_join(room);
+        while (room->n_ready && room_size(room) > size) {
+                const struct room_piece *piece = &room->pieces[--room->n_ready];
+                uint32_t handle = FIRST_PIECE + (uint32_t)room->n_ready;
+
+                copy_unmap(copy, handle, piece->at, piece->size);
+                client_free(&copy->client, handle); /* first: it holds the pages */
+        }
+        room_trim(room);
+}
+
 int room_at(struct gpu_copy *copy, bytes offset, uint64_t *ret, bytes *ret_length)
 {
         struct room *room = &copy->room;

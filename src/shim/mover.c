@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 
+#define READY_STEP GIB
+
 /* ---- the copier ------------------------------------------------------------------------------------------ */
 
 static int on_begin(void *context, unsigned int device, bytes size)
@@ -48,15 +50,52 @@ static int on_wait(void *context, unsigned int device)
         return engine ? gpu_copy_wait(engine) : 0;
 }
 
+/* Of all devices but one. */
+static bytes rooms(const struct mover *mover, unsigned int but)
+{
+        bytes size = 0;
+
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                if (i != but)
+                        size += gpu_copy_room(mover->engines[i]);
+        return size;
+}
+
+/* Nothing is in it. */
+static void room_bound(struct mover *mover, unsigned int device)
+{
+        bytes others = rooms(mover, device), keep = mover->keep;
+
+        gpu_copy_shrink(mover->engines[device], keep > others ? keep - others : 0);
+        if (!gpu_copy_room(mover->engines[device]))
+                mover->engines[device] = gpu_copy_free(mover->engines[device]);
+}
+
 static void on_end(void *context, unsigned int device, bool is_kept)
 {
         struct mover *mover = context;
 
         if (!mover->engines[device])
                 return;
-        gpu_copy_end(mover->engines[device], is_kept);
+        gpu_copy_end(mover->engines[device], true);
         if (!is_kept)
-                mover->engines[device] = gpu_copy_free(mover->engines[device]);
+                room_bound(mover, device);
+}
+
+static int on_ready(void *context, unsigned int device, bytes size, bool *ret_is_all)
+{
+        struct mover *mover = context;
+        bytes others = rooms(mover, device), most = mover->keep > others ? mover->keep - others : 0, has;
+        int r = 0;
+
+        size = size < most ? size : most;
+        has = gpu_copy_room(mover->engines[device]);
+        *ret_is_all = has >= size;
+        if (*ret_is_all || mover->has_next)
+                return *ret_is_all ? 0 : -ECANCELED;
+        if (!mover->engines[device])
+                r = gpu_copy_new(mover->backend, device, &mover->engines[device]);
+        return r < 0 ? r : gpu_copy_ready(mover->engines[device], size - has < READY_STEP ? size : has + READY_STEP);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------ */
@@ -64,7 +103,7 @@ static void on_end(void *context, unsigned int device, bool is_kept)
 int mover_init(struct mover *mover, const struct gpu_backend *backend)
 {
         *mover = (struct mover){ .backend = backend,
-                                 .copier = { mover, on_begin, on_take, on_give, on_copy, on_wait, on_end } };
+                                 .copier = { mover, on_begin, on_take, on_give, on_copy, on_wait, on_end, on_ready } };
         mover->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         return mover->done < 0 ? -errno : 0;
 }
@@ -86,6 +125,38 @@ static void *move(void *context)
         return NULL;
 }
 
+static void *make_ready(void *context)
+{
+        struct mover *mover = context;
+
+        (void)prctl(PR_SET_NAME, "mover");
+        if (!gate_is_moved(mover->gate))
+                for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                        if (mover->engines[i])
+                                room_bound(mover, i);
+        gate_move_ready(mover->gate, mover->keep);
+        mover->is_over = true;
+        (void)eventfd_write(mover->done, 1);
+        return NULL;
+}
+
+static void ready_start(struct mover *mover)
+{
+        if (!mover->is_ready_wanted || mover->has_thread || gate_is_moved(mover->gate))
+                return;
+        mover->is_ready_wanted = false;
+        mover->is_over = false;
+        mover->is_making_ready = true;
+        mover->has_thread = pthread_create(&mover->thread, NULL, make_ready, mover) == 0;
+}
+
+void mover_keep(struct mover *mover, bytes most)
+{
+        mover->keep = most;
+        mover->is_ready_wanted = true;
+        ready_start(mover);
+}
+
 int mover_start(struct mover *mover, const struct mover_way *way)
 {
         int r;
@@ -96,6 +167,7 @@ int mover_start(struct mover *mover, const struct mover_way *way)
                 return 0;
         }
         mover->way = *way;
+        mover->is_making_ready = false;
         mover->has_answered = mover->is_over = mover->is_told = false;
         r = pthread_create(&mover->thread, NULL, move, mover);
         mover->has_thread = r == 0;
@@ -114,7 +186,7 @@ enum mover_news mover_take(struct mover *mover)
         eventfd_t ignored;
 
         (void)eventfd_read(mover->done, &ignored); /* first: what it says is looked at below */
-        if (mover->has_thread && mover->has_answered && !mover->is_told) {
+        if (mover->has_thread && !mover->is_making_ready && mover->has_answered && !mover->is_told) {
                 mover->is_told = true;
                 if (mover->is_over)
                         (void)eventfd_write(mover->done, 1); /* and again */
@@ -124,8 +196,10 @@ enum mover_news mover_take(struct mover *mover)
                 return MOVER_NOTHING;
         (void)pthread_join(mover->thread, NULL);
         mover->has_thread = false;
+        mover->is_ready_wanted |= !mover->is_making_ready || mover->has_next; /* it was interrupted, or has moved */
         if (mover->has_next)
                 (void)mover_start(mover, &mover->next);
         mover->has_next = false;
+        ready_start(mover);
         return MOVER_OVER;
 }

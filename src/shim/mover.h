@@ -4,8 +4,9 @@
  * own: the main one goes on answering. One way at a time: a daemon asks for the next when it has the answer, and a new
  * daemon's question waits for the end of what the one before it asked for.
  *
- * The copy engines and the host memory are this process's (gpu/copy.h), one for each device of the lease, made when the
- * first move needs them and given back when memory has returned.
+ * The copy engines and the host memory are this process's (gpu/copy.h), one for each device of the lease. Host memory is
+ * made when a move needs it and given back when what was in it has returned, but for what the daemon lets it keep: that
+ * is made ahead of need, while the tenant runs, a GiB at a time so that a move need not wait for long.
  */
 #pragma once
 
@@ -34,7 +35,10 @@ struct mover {
                 uint64_t serial;
         } way,        /* under way, or the latest; written before its thread begins */
                 next; /* of a daemon that came meanwhile */
-        bool has_next;
+        atomic_bool has_next;
+        _Atomic bytes keep;      /* host memory that may stay while nothing is in it */
+        bool is_ready_wanted;    /* what is there is to be as `keep` has it */
+        bool is_making_ready;    /* which is what the thread does, and nobody is told */
         struct gate_moved moved; /* written by the thread, until it has answered */
         atomic_bool has_answered, is_over;
         bool is_told;
@@ -54,6 +58,10 @@ void mover_stop(struct mover *mover);
 
 /* Begins a way, or will when the one under way has ended, whose end then matters to nobody. 0; -errno. */
 int mover_start(struct mover *mover, const struct mover_way *way);
+
+/* From here on so much host memory is made ready and kept for what the tenant holds; what is more goes back. Now, or
+ * after the way under way. */
+void mover_keep(struct mover *mover, bytes most);
 
 /* What has happened, each once; the next way begins with the end of the one before it. */
 enum mover_news mover_take(struct mover *mover);

@@ -267,6 +267,8 @@ void talk_daemon(struct shim *shim)
                 on_join(shim, &message);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "move"))
                 on_move(shim, message.body);
+        else if (r == MESSAGE_OK && !strcmp(message_type(&message), "room"))
+                mover_keep(&shim->mover, (bytes)message_number(message.body, "bytes", 0));
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
                 shim_end_tenant(shim);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))

@@ -9,7 +9,7 @@
 #       tests/gpu/swap.sh [BUILD]                 about 4 minutes
 #
 # LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of copies; CHECKPOINTS=1 (0: none). SUSPENDS=60 of
-# the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host memory for --swap.
+# the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host memory that is kept ready.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") || exit 1
@@ -83,13 +83,19 @@ daemon_begin() { # NAME OPTION...
         until_is 30 "$sublet" ps -q
 }
 
+kept_mib() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$("$sublet" ps --json | grep -o '"keeper": *[0-9]*' | grep -o '[0-9]*$')/status"; }
+is_ready() { [ "$(kept_mib)" -ge "$1" ]; }
 node_begin() { # WAY N MIB [HOW]
         looks=0
-        daemon_begin "$1.$2" --suspend-by "$1"
-        "$sublet" run -q --name swapped --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
+        daemon_begin "$1.$2" --suspend-by "$1" --swap "${SWAP:-64G}"
+        "$sublet" run -q --name swapped --sleep-after 30m --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
                 < "$work/feed" > "$work/program" 2>> "$log" &
         tenant=$!
         check "$1: a tenant fills $2 pieces of $3 MiB" until_is 60 grep -q ready "$work/program"
+        [ "$1" = copies ] || return 0
+        local began=$SECONDS
+        check "$1: host memory for it is made ready" until_is 60 is_ready $(($2 * $3))
+        say "# after $((SECONDS - began)) s: $(kept_mib) MiB"
 }
 
 both_ways() { # WAY N MIB ROUND
@@ -132,7 +138,7 @@ moment() { sleep "0.$(printf %03d $((RANDOM % ${1:-300})))"; }
 # losses are compared with those of as many steps without.
 training() {
         local i moved=0 steps
-        daemon_begin training --suspend-by copies
+        daemon_begin training --suspend-by copies --swap "${SWAP:-64G}"
         trained_begin
         for ((i = 0; i < ${SUSPENDS:-60}; i++)); do
                 moment

@@ -99,6 +99,7 @@ static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message
                 return r;
         tenant->control->heartbeat = clock_now();
         tenant->state = TENANT_RUNNING;
+        tenant->room.is_told = false;
         usage_start(daemon, tenant);
         if (!is_back)
                 usage_restart(daemon, tenant);

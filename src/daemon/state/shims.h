@@ -84,6 +84,11 @@ void swapped_note(struct tenant *tenant);
 /* Processes that have ended have nothing there any more; to be called now and then. */
 void swapped_tick(struct tenant *tenant, nsec now);
 
+/* ---- suspend/room.c: host memory that is ready before a tenant leaves its device */
+
+void room_look(struct daemon *daemon);
+bytes room_kept(const struct tenants *tenants); /* that shims may keep while nothing is in it */
+
 /* ---- suspend/sleep.c: suspends who is idle, and wakes who must not stay suspended */
 
 /* Whether a lease may have a time of sleep. 0; -EINVAL. */

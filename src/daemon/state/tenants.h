@@ -126,6 +126,10 @@ struct tenant {
         char set_text[200];           /* the shim's answer to set_done; "": done */
         struct tenant_suspension suspension;
         struct tenant_swap swap;
+        struct tenant_room {
+                bool is_told; /* its shim, by this daemon: how much host memory it may keep ready (room.c) */
+                bytes told;
+        } room;
         struct ghost ghost; /* of a pod's container */
         struct sleeper sleeper;
         nsec waker_until; /* somebody has said that it wakes it; clock_now */
@@ -142,7 +146,8 @@ struct tenants {
         bytes totals[LEASE_DEVICES_MAX];
         bool is_lost[LEASE_DEVICES_MAX];
         bool overcommits;
-        bytes swap; /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
+        bytes swap;   /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
+        nsec room_at; /* the latest look of room.c; clock_now */
 };
 
 enum {

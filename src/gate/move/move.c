@@ -368,6 +368,24 @@ void gate_move_rest(struct gate *gate)
         gate->moving.is_at_work = false;
 }
 
+void gate_move_ready(struct gate *gate, bytes most)
+{
+        const struct gate_copier *copier = gate->options.copier;
+
+        gate->moving.is_at_work = true;
+        for (unsigned int i = 0; i < gate->lease->n_devices && gate->moving.state == MOVE_HERE; i++) {
+                bytes size = move_is_granted(gate, i) ? gate_held(gate, i) : 0;
+                bool is_all = false;
+
+                size = size < most ? size : most;
+                most -= size;
+                while (size && !is_all && !gate->is_empty && copier->ready(copier->context, i, size, &is_all) == 0)
+                        ;
+        }
+        gate->moving.has_worked = true;
+        gate->moving.is_at_work = false;
+}
+
 bool gate_move_is_wanted(struct gate *gate)
 {
         struct gate_signs ignored;

@@ -38,6 +38,8 @@ struct request;
  *      copy   is asked for; from there to `host` (an offset in the room), or back
  *      wait   for all that were asked for
  *      end    engine and handles go. is_kept: what is in host memory stays
+ *      ready  makes room for `size` bytes ahead of need, a part of it each time. *ret_is_all: there is so much now.
+ *             -ECANCELED: no more of that for now
  */
 struct gate_copier {
         void *context;
@@ -47,6 +49,7 @@ struct gate_copier {
         int (*copy)(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host);
         int (*wait)(void *context, unsigned int device);
         void (*end)(void *context, unsigned int device, bool is_kept);
+        int (*ready)(void *context, unsigned int device, bytes size, bool *ret_is_all);
 };
 
 /* All that can move, if that is at least `part` per mille of what the tenant has allocated. is_steered: a scheduler
@@ -59,6 +62,10 @@ void gate_move_in(struct gate *gate, struct gate_moved *ret);
 /* After a way that has ended: host memory that nothing is in any more goes back, which takes a while. The same
  * thread. */
 void gate_move_rest(struct gate *gate);
+
+/* Host memory is made ready for what the tenant holds, up to `most` in all; nothing is moved. Nothing is made while
+ * memory is away. The same thread. */
+void gate_move_ready(struct gate *gate, bytes most);
 
 /* Memory is away, or on its way. Any thread. */
 bool gate_is_moved(const struct gate *gate);

@@ -205,6 +205,36 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         [ "$(of busy state)" = running ]
 }
 
+rss_mib() { echo $(($(awk '/^VmRSS/ { print $2 }' "/proc/$(of "$1" keeper)/status") / 1024)); } # NAME: its shim's
+is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
+
+@test "host memory is ready before a tenant with --swap leaves, is kept while it runs, and bounded by --swap" {
+        local now
+        daemon_start --suspend-by copies --swap 1G
+        fed one 6 64 alloc --mem 1G --swap
+        wait_for is_ready one 800 # all that it holds, with what the driver took
+        "$sublet" suspend one
+        "$sublet" resume one
+        look one
+        is_ready one 800
+        # shellcheck disable=SC2016
+        lodger other --mem 1G -- sh -c 'sleep 100 | "$0" 4 16' "$swapped"
+        wait_for grep -q '^ready' "$machine/other"
+        sleep 2
+        [ "$(rss_mib other)" -lt 200 ] # nobody expects it to leave
+        "$sublet" suspend other # and then the other one's has to be less
+        wait_for eval '! is_ready one 700' || { rss_mib one; false; }
+        "$sublet" resume other
+        wait_for is_ready one 800
+        "$sublet" suspend one
+        daemon_end TERM
+        daemon_start --suspend-by copies # without a bound
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        "$sublet" resume one
+        look one
+        wait_for eval '[ "$(rss_mib one)" -lt 200 ]' || { rss_mib one; false; }
+}
+
 @test "what a process had that has ended comes back as long as another one has its files" {
         local full
         daemon_start --suspend-by copies

@@ -49,7 +49,17 @@ static void on_end(void *context, unsigned int device, bool is_kept)
         (void)context, (void)device, (void)is_kept;
 }
 
-static const struct gate_copier copier = { NULL, on_begin, on_take, on_give, on_copy, on_wait, on_end };
+static bytes made_ready;
+
+static int on_ready(void *context, unsigned int device, bytes size, bool *ret_is_all)
+{
+        (void)context, (void)device;
+        made_ready += STEP;
+        *ret_is_all = made_ready >= size;
+        return 0;
+}
+
+static const struct gate_copier copier = { NULL, on_begin, on_take, on_give, on_copy, on_wait, on_end, on_ready };
 
 /* ---- the tenant ------------------------------------------------------------------------------------------ */
 
@@ -208,10 +218,30 @@ static void what_fails_on_a_way_is_as_before_and_goes_the_next_time(void **state
         end(rig);
 }
 
+static void host_memory_is_made_ready_for_what_is_held_and_no_more_than_it_may_have(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, pieces_take);
+        made_ready = 0;
+        gate_move_ready(rig->gate, GIB);
+        assert_int_equal(made_ready, PIECES * STEP);
+        made_ready = 0;
+        gate_move_ready(rig->gate, STEP);
+        assert_int_equal(made_ready, STEP);
+        assert_int_equal(out(rig), GATE_MOVE_DONE);
+        made_ready = 0;
+        gate_move_ready(rig->gate, GIB); /* it holds nothing */
+        assert_int_equal(made_ready, 0);
+        assert_int_equal(in(rig), GATE_MOVE_DONE);
+        end(rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 gate_test(many_calls_that_wait_sleep_until_memory_is_back_and_then_go_on_at_once),
+                gate_test(host_memory_is_made_ready_for_what_is_held_and_no_more_than_it_may_have),
                 gate_test(what_fails_on_a_way_is_as_before_and_goes_the_next_time),
                 gate_test(what_is_lost_on_the_way_out_is_lost_to_whoever_asks_later),
                 gate_test(what_is_lost_on_the_way_back_is_lost_to_whoever_asks_later),

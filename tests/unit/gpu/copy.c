@@ -131,11 +131,38 @@ static void host_memory_that_others_have_taken_meanwhile_is_not_taken_from_them(
         assert_null(gpu_copy_free(copy));
 }
 
+static void a_room_is_made_ahead_of_need_and_given_back_by_pieces(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_copy *copy = copy_of(rig, &backend);
+        struct gpu_copy_piece piece;
+
+        assert_int_equal(gpu_copy_ready(copy, TWO_PIECES), 0);
+        assert_int_equal(gpu_copy_room(copy), TWO_PIECES);
+        gpu_copy_shrink(copy, TWO_PIECES - 1);
+        assert_int_equal(gpu_copy_room(copy), GIB);
+        assert_int_equal(gpu_copy_begin(copy, TWO_PIECES), 0); /* what is gone is made again, as ever */
+        piece = taken(rig, copy);
+        fill(copy, 'a');
+        assert_int_equal(gpu_copy_ask(copy, false, &piece, 0), 0);
+        assert_int_equal(gpu_copy_ask(copy, true, &piece, GIB), 0);
+        assert_int_equal(gpu_copy_wait(copy), 0);
+        assert_memory_equal(copy->room.pieces[1].memory, copy->room.pieces[0].memory, SMALL);
+        gpu_copy_give(copy, &piece);
+        gpu_copy_end(copy, true);
+        gpu_copy_shrink(copy, 0);
+        assert_int_equal(gpu_copy_room(copy), 0);
+        assert_int_equal(gpu_copy_begin(copy, SMALL), 0);
+        assert_null(gpu_copy_free(copy));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(what_goes_to_the_device_comes_back),
                 RIG_TEST(a_room_is_kept_although_its_last_piece_could_not_be_made),
+                RIG_TEST(a_room_is_made_ahead_of_need_and_given_back_by_pieces),
                 RIG_TEST(host_memory_that_others_have_taken_meanwhile_is_not_taken_from_them),
         };
 
