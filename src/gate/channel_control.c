@@ -214,11 +214,8 @@ int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
                 return 0;
         }
         r = channels_switch(gate, device, is_disabled);
-        if (!is_disabled) {
-                again = channels_switch(gate, device, false);
-                r = r < 0 ? r : again;
-        }
-        return r;
+        again = is_disabled ? 0 : channels_switch(gate, device, false);
+        return r < 0 ? r : again;
 }
 
 static struct gate_desired desired_of(const struct gate *gate, int device)

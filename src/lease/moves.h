@@ -9,8 +9,8 @@
  *      V2  any number of mappings of VA spaces, each with its recipe;
  *      V3  any number of objects made over it (fabric memory), each with its recipe, without children and holders;
  *      V4  nobody has pinned it: the processor's mappings, and objects that name it;
- *      V5  no mapping of it has an address in common with another one: the driver has one of the two there, and in which
- *          order they would have to be made again is not known.
+ *      V5  no mapping of it has an address in common with another one: the driver has one of the two there, and in
+ *          which order they would have to be made again is not known.
  * All others stay, counted by why. While a memory is away its holders stay in the ledger and it is charged nothing;
  * when it comes back it is charged as before, whatever the quota is by then.
  *

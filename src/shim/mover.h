@@ -4,9 +4,9 @@
  * own: the main one goes on answering. One way at a time: a daemon asks for the next when it has the answer, and a new
  * daemon's question waits for the end of what the one before it asked for.
  *
- * The copy engines and the host memory are this process's (gpu/copy.h), one for each device of the lease. Host memory is
- * made when a move needs it and given back when what was in it has returned, but for what the daemon lets it keep: that
- * is made ahead of need, while the tenant runs, a GiB at a time so that a move need not wait for long.
+ * The copy engines and the host memory are this process's (gpu/copy.h), one for each device of the lease. Host memory
+ * is made when a move needs it and given back when what was in it has returned, but for what the daemon lets it keep:
+ * that is made ahead of need, while the tenant runs, a GiB at a time so that a move need not wait for long.
  */
 #pragma once
 

@@ -9,8 +9,8 @@
  * Prints "ready" when N pieces of MIB are filled: of cuMemAlloc, of the stream-ordered allocator, or of virtual memory
  * (one reservation, a handle for each piece); managed: of cuMemAlloc, and a managed range beside them. Then for each
  * line of its input: compares all words, prints "look wrong=W ms=T", and fills with other words. Ends with its input;
- * exits with 1 if a call fails. After the line "leave" it ends at once, and leaves a child that has its files, and makes
- * one driver call of its own.
+ * exits with 1 if a call fails. After the line "leave" it ends at once, and leaves a child that has its files and
+ * makes one driver call of its own.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

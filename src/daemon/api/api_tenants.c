@@ -99,7 +99,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:b, s:s?}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:I, s:b, s:s?}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -119,7 +119,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 (int)(tenant->suspension.state == SUSPENSION_SUSPENDED), "sleep_after_us",
                 tenant->lease.sleep_after ? json_integer(tenant->lease.sleep_after / NSEC_PER_USEC) : json_null(),
                 "has_waker", (int)sleep_has_waker(tenant), "swapped_bytes", (json_int_t)tenant_swapped_all(tenant),
-                "swap", (int)tenant->lease.swap, "waits_for", swap_waits_for(tenant));
+                "ready_bytes", (json_int_t)room_ready(tenant), "swap", (int)tenant->lease.swap, "waits_for",
+                swap_waits_for(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */

@@ -87,7 +87,7 @@ void swapped_tick(struct tenant *tenant, nsec now);
 /* ---- suspend/room.c: host memory that is ready before a tenant leaves its device */
 
 void room_look(struct daemon *daemon);
-bytes room_kept(const struct tenants *tenants); /* that shims may keep while nothing is in it */
+bytes room_ready(const struct tenant *tenant); /* that its shim may keep while nothing is in it */
 
 /* ---- suspend/sleep.c: suspends who is idle, and wakes who must not stay suspended */
 
@@ -121,8 +121,8 @@ void swap_ask(struct tenant *tenant);  /* one that is suspended is to come in, a
 void swap_keep(struct tenant *tenant); /* its user wants it to stay out */
 bool swap_is_asked(const struct tenant *tenant);
 
-/* Its user has suspended it, and its work and calls, which its gate sees, bring it in no more than they would if it were
- * suspended by checkpoint. */
+/* Its user has suspended it, and its work and calls, which its gate sees, bring it in no more than they would if it
+ * were suspended by checkpoint. */
 bool swap_is_kept_out(const struct tenant *tenant);
 
 /* What a move out and back costs of so much. */

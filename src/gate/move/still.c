@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls while memory moves: T1. A call that is made is counted; whoever moves says so first and then waits until none
- * is, so each sees the other. A call that waits holds nothing, and is no reader (G4). It sleeps until the state changes,
- * and looks now and then whether its caller is there still.
+ * is, so each sees the other. A call that waits holds nothing, and is no reader (G4). It sleeps until the state
+ * changes, and looks now and then whether its caller is there still.
  */
 #include "gate/act.h"
 #include "gate/move/inside.h"

@@ -205,7 +205,7 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         [ "$(of busy state)" = running ]
 }
 
-rss_mib() { echo $(($(awk '/^VmRSS/ { print $2 }' "/proc/$(of "$1" keeper)/status") / 1024)); } # NAME: its shim's
+rss_mib() { echo $(($(awk '/^VmRSS/ { print $2 }' "/proc/$(of "$1" "keeper")/status") / 1024)); } # NAME: its shim's
 is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
 
 @test "host memory is ready before a tenant with --swap leaves, is kept while it runs, and bounded by --swap" {
@@ -217,6 +217,7 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
         "$sublet" resume one
         look one
         is_ready one 800
+        [ "$(of one ready_bytes)" -ge $((800 * MIB)) ]
         # shellcheck disable=SC2016
         lodger other --mem 1G -- sh -c 'sleep 100 | "$0" 4 16' "$swapped"
         wait_for grep -q '^ready' "$machine/other"

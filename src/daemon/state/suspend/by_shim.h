@@ -5,7 +5,7 @@
  *
  *      K1  while memory is away, and from before it leaves, the scheduler keeps the tenant's channels off (is_held);
  *      K2  which way it was is in the control block, so that the next daemon brings it back the same way;
- *      K3  no two ways have one serial, whichever daemons ask: the answer to a question of the daemon before is nobody's.
+ *      K3  no two ways have one serial, whichever daemons ask: what answers the daemon before is no answer to this one.
  */
 #pragma once
 

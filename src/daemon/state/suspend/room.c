@@ -4,9 +4,9 @@
  * shim keeps how much. Each has its own tenant's and nobody else's, so nothing that was one tenant's is ever given to
  * another one but by the kernel, cleared.
  *
- *      R1  what is in use and what is kept ready are together not more than `--swap` says. Without that nothing is kept;
- *      R2  what is in use comes first; then tenants with --swap, those that may be put to sleep, and those that have been
- *          suspended before. Others have none;
+ *      R1  what is in use and what is kept are together not more than `--swap` says. Without that nothing is kept;
+ *      R2  what is in use comes first; then tenants with --swap, those that may be put to sleep, and those that have
+ *          been suspended before. Others have none;
  *      R3  a tenant that is away is told nothing: what it needs is in use.
  */
 #include "daemon/state/daemon.h"
@@ -41,7 +41,7 @@ static bytes wanted(const struct daemon *daemon, const struct tenant *tenant)
 }
 
 /* R3. One whose shim does not read is told with the next look. */
-static void tell(struct tenant *tenant, bytes size)
+static void room_tell(struct tenant *tenant, bytes size)
 {
         json_t *body;
 
@@ -75,16 +75,11 @@ void room_look(struct daemon *daemon)
                                 size = wanted(daemon, t);
                         size = size < left ? size : left;
                         left -= size;
-                        tell(t, size);
+                        room_tell(t, size);
                 }
 }
 
-bytes room_kept(const struct tenants *tenants)
+bytes room_ready(const struct tenant *tenant)
 {
-        bytes sum = 0;
-
-        for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t->suspension.state == SUSPENSION_RUNNING && t->room.is_told)
-                        sum += t->room.told;
-        return sum;
+        return tenant->suspension.state == SUSPENSION_RUNNING && tenant->room.is_told ? tenant->room.told : 0;
 }
