@@ -144,8 +144,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                 { "overcommit", 0, flag_is, &settings->overcommits, NULL,
                   "lease more memory than there is; tenants may then be refused below their quota", NULL },
                 { "suspend-by", 0, read_suspend_by, &settings->suspend_by, "WAY",
-                  "how memory is moved: checkpoint (default), the driver's own; copies, made by the tenant's\n"
-                  "gate; auto, copies where they can move most of it",
+                  "how memory is moved: auto (default), by copies of the tenant's gate where those can move\n"
+                  "most of it, else by checkpoint, the driver's own; copies; checkpoint",
                   NULL },
                 { "swap", 0, flag_bytes, &settings->swap, "SIZE",
                   "host memory for suspended tenants, which copies find ready, and lease with --swap up to\n"

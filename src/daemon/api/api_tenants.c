@@ -118,7 +118,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.goal ? json_integer(tenant->lease.goal / NSEC_PER_USEC) : json_null(), "suspended",
                 (int)(tenant->suspension.state == SUSPENSION_SUSPENDED), "sleep_after_us",
                 tenant->lease.sleep_after ? json_integer(tenant->lease.sleep_after / NSEC_PER_USEC) : json_null(),
-                "has_waker", (int)sleep_has_waker(tenant), "swapped_bytes", (json_int_t)tenant_swapped_all(tenant),
+                "has_waker", (int)sleep_has_waker(daemon, tenant), "swapped_bytes", (json_int_t)tenant_swapped_all(tenant),
                 "ready_bytes", (json_int_t)room_ready(tenant), "swap", (int)tenant->lease.swap, "waits_for",
                 swap_waits_for(tenant));
 }

@@ -48,7 +48,7 @@ enum suspend_by {
 };
 
 /* What a daemon does that was not told. */
-#define SUSPEND_BY_DEFAULT SUSPEND_BY_CHECKPOINT
+#define SUSPEND_BY_DEFAULT SUSPEND_BY_AUTO
 
 struct settings {
         char dir[96];                   /* sockets and the lock */

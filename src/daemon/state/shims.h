@@ -97,7 +97,7 @@ int sleep_check(const struct message_lease *lease, struct err *err);
 /* Somebody wakes the tenant when there is work for it. It is believed for a while: SLEEP_WAKER_SEC. */
 enum { SLEEP_WAKER_SEC = 10 };
 void sleep_waker(struct tenant *tenant);
-bool sleep_has_waker(const struct tenant *tenant);
+bool sleep_has_waker(const struct daemon *daemon, const struct tenant *tenant); /* or it wakes by itself */
 
 /* The daemon before this one has suspended the tenant, perhaps because it was idle. */
 void sleep_take(struct tenant *tenant);

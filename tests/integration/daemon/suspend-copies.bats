@@ -103,6 +103,17 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         happened RESUMED 'for work that it has put'
 }
 
+@test "who is idle is put to sleep although nobody has said that it would wake it, and wakes by its work" {
+        daemon_start --suspend-by copies
+        fed one 4 8 alloc --mem 2G --sleep-after 1s
+        wait_for eval '[ "$(of one state)" = suspended ]'
+        happened SUSPENDED 'idle for'
+        sleep 1
+        [ "$(of one state)" = suspended ]
+        look one
+        happened RESUMED 'for work that it has put'
+}
+
 @test "a busy tenant with --swap that its user suspends stays out until somebody resumes it" {
         daemon_start --suspend-by copies --swap 4G
         fed one 4 8 alloc --mem 2G --swap

@@ -36,7 +36,7 @@ holder() { # NAME MIB [OPTION...]: a tenant that holds so much
 }
 
 @test "suspending frees what a tenant holds, another can take it, and resuming brings it back as it was" {
-        daemon_start --overcommit
+        daemon_start --suspend-by checkpoint --overcommit
         holder one 1536 --mem 3G
         [ "$(held_mib one)" -gt 1536 ]
         run -0 "$sublet" suspend one
@@ -62,7 +62,7 @@ holder() { # NAME MIB [OPTION...]: a tenant that holds so much
 }
 
 @test "twice is once, in both directions, and asking has no event" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 128 --mem 2G
         "$sublet" resume one # runs already
         "$sublet" suspend one
@@ -76,12 +76,12 @@ holder() { # NAME MIB [OPTION...]: a tenant that holds so much
 }
 
 @test "a daemon that is killed leaves it suspended, and the next one brings it back" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 256 --mem 2G
         "$sublet" suspend one
         daemon_end KILL
         sleep 1 # longer than a daemon may be silent
-        daemon_start
+        daemon_start --suspend-by checkpoint
         wait_for eval '[ "$(of one state)" = suspended ]'
         "$sublet" resume one
         goes_on one
@@ -91,7 +91,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
 @test "what is in host memory is told, counted apart, known to the next daemon, and gone when it is resumed" {
         local held swapped before line
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 1024 --mem 3G
         [ "$(of one swapped_bytes)" = 0 ]
         run ! grep -q SWAPPED <("$sublet" ps)
@@ -110,7 +110,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
         daemon_end KILL
         sleep 1
-        daemon_start
+        daemon_start --suspend-by checkpoint
         wait_for eval '[ "$(of one state)" = suspended ]'
         [ "$(of one swapped_bytes)" = "$swapped" ]
         "$sublet" resume one
@@ -129,7 +129,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
 @test "a suspended program that is killed has nothing in host memory any more" {
         local process swapped
-        daemon_start
+        daemon_start --suspend-by checkpoint
         # shellcheck disable=SC2016
         lodger pair --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 512 > "$1.b" & echo $! > "$1.id"; wait' "$kept" "$machine/pair"
         wait_for eval 'grep -q ^round "$machine/pair.a" && grep -q ^round "$machine/pair.b"'
@@ -145,14 +145,14 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
 @test "a daemon that is killed on the way: the next one brings the tenant back to running" {
         KEPT_FILLED=64
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 1024 --mem 3G
         for i in 1 2 3; do
                 "$sublet" suspend one > /dev/null 2>&1 &
                 sleep 0.0$((3 * i))
                 daemon_end KILL
                 wait "$!" || true
-                daemon_start
+                daemon_start --suspend-by checkpoint
                 wait_for eval '[[ "$(of one state)" == running || "$(of one state)" == suspended ]]'
                 "$sublet" resume one
                 goes_on one
@@ -161,7 +161,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
 @test "a suspended tenant that ends frees all" {
         local before
-        daemon_start
+        daemon_start --suspend-by checkpoint
         before=$(free_mib)
         holder one 256 --mem 2G
         "$sublet" suspend one
@@ -172,7 +172,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "without room it stays suspended with its contents, and comes back when there is room" {
-        daemon_start --overcommit
+        daemon_start --suspend-by checkpoint --overcommit
         holder one 1536 --mem 3G
         "$sublet" suspend one
         holder two 1536 --mem 3G
@@ -187,7 +187,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "what the driver cannot suspend is refused with its reason, and runs on" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         lodger shared --mem 2G -- "$kept" 64 SHARED
         wait_for grep -q '^round' "$machine/shared"
         run -1 "$sublet" suspend shared
@@ -202,7 +202,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "of several processes all are suspended, or none" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         # shellcheck disable=SC2016 # for the inner shell
         lodger both --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 64 SHARED > "$1.b" & wait' "$kept" "$machine/both"
         wait_for grep -q '^round' "$machine/both.a" "$machine/both.b"
@@ -223,7 +223,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 
 @test "a killed helper: the tenant is brought back to running" {
         KEPT_FILLED=64
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 1536 --mem 3G
         "$sublet" suspend one > "$machine/asked" 2>&1 &
         local asked=$! helper
@@ -245,7 +245,7 @@ pair() {
 }
 
 @test "a program that begins in a suspended tenant waits for its memory, and wakes it" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         pair two 256 --mem 3G
         "$sublet" suspend two
         touch "$machine/two.go"
@@ -257,7 +257,7 @@ pair() {
 }
 
 @test "a program that only asks does not wake a suspended tenant" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         # shellcheck disable=SC2016
         lodger one --mem 2G -- sh -c \
                 '"$0" 64 > "$1.a" & until [ -e "$1.go" ]; do sleep 0.05; done; "$2" > "$1.smi"; echo "$?" > "$1.rc"; wait' \
@@ -272,7 +272,7 @@ pair() {
 }
 
 @test "a call that waits for a tenant without room waits on, others go on, and it is woken when there is room" {
-        daemon_start --overcommit
+        daemon_start --suspend-by checkpoint --overcommit
         pair two 1536 --mem 3G
         "$sublet" suspend two
         holder other 1536 --mem 3G
@@ -288,14 +288,14 @@ pair() {
 }
 
 @test "a call that waits outlives the daemon, and the next one wakes its tenant" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         pair two 256 --mem 3G
         "$sublet" suspend two
         daemon_end KILL
         touch "$machine/two.go"
         sleep 1
         [ ! -s "$machine/two.b" ]
-        daemon_start
+        daemon_start --suspend-by checkpoint
         wait_for eval '[ "$(of two state)" = running ]'
         goes_on two.a
         goes_on two.b
@@ -303,7 +303,7 @@ pair() {
 
 @test "a number that is another process's by now is neither suspended nor resumed" {
         local process began before
-        daemon_start
+        daemon_start --suspend-by checkpoint
         holder one 256 --mem 2G
         process=$(with_children "$supervisor" | while read -r p; do [ "$(< "/proc/$p/comm")" != gpu-kept ] || echo "$p"; done)
         began=$(awk '{ print $22 }' "/proc/$process/stat")
@@ -337,7 +337,7 @@ feed() { echo >&"$line"; }
 vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\",\"nobody\"]}" http://x/v1/wakers; }
 
 @test "who is idle is suspended if somebody has said that it wakes it, and only then" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         fed one --sleep-after 1s
         sleep 2.5
         [ "$(of one state) $(of one has_waker)" = "running false" ]
@@ -361,7 +361,7 @@ vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\
 
 @test "who was put to sleep is woken when nobody is left who would, also by the next daemon" {
         local other
-        daemon_start
+        daemon_start --suspend-by checkpoint
         fed two --sleep-after 1s
         other=$line
         fed one --sleep-after 1s
@@ -371,7 +371,7 @@ vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\
         "$sublet" suspend two # its user wants it so, too: it stays
         wait_for eval '[ "$(of one state)" = suspended ]'
         daemon_end KILL
-        daemon_start
+        daemon_start --suspend-by checkpoint
         wait_for eval '[ "$(of one state)" = suspended ]'
         wait_for eval '[ "$(of one state)" = running ]'
         happened RESUMED 'nobody is there any more'
@@ -383,7 +383,7 @@ vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\
 }
 
 @test "what cannot sleep by itself is refused a time for it" {
-        daemon_start
+        daemon_start --suspend-by checkpoint
         run ! lodger one --sleep-after 30s --job j --mem 1G -- true
         [[ $output == *"no sleep-after with --job"* ]]
         run "$sublet" run --sleep-after 10ms true
@@ -401,7 +401,7 @@ vow() { curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" -d "{\"tenants\":[\"$1\
         one_line_and_2 'which tenant'
         run "$sublet" resume --nonsense
         one_line_and_2 ''
-        daemon_start
+        daemon_start --suspend-by checkpoint
         run -1 "$sublet" suspend nobody
         [[ $output == *"there is no tenant 'nobody'"* ]]
         holder one 64 --mem 1G

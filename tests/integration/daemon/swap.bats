@@ -122,7 +122,7 @@ refused() { # OPTION...: what `sublet run` says
 }
 
 @test "one that cannot be suspended stays, who waits for its room is told so, and comes in when it has ended" {
-        daemon_start --swap 8G --swap-cost 50%
+        daemon_start --suspend-by checkpoint --swap 8G --swap-cost 50%
         lodger stays --mem 2500M --swap -- "$kept" 128 SHARED
         goes_on stays
         taker two

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/by_shim.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ void sleep_signs(const struct daemon *daemon, const struct tenant *tenant, struc
         nsec now = clock_now();
         struct sleeper_view view = { .now = now,
                                      .after = tenant->lease.sleep_after,
-                                     .has_waker = sleep_has_waker(tenant),
+                                     .has_waker = sleep_has_waker(daemon, tenant),
                                      .n_calls = tenant->control->n_calls };
 
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
@@ -81,7 +82,7 @@ static void wake_if_called(struct daemon *daemon, struct tenant *tenant)
         const struct control_waiting *waiting = control_block_waiting(tenant->control);
         struct sleeper_view view = { .now = clock_now(),
                                      .after = tenant->lease.sleep_after,
-                                     .has_waker = sleep_has_waker(tenant),
+                                     .has_waker = sleep_has_waker(daemon, tenant),
                                      .is_called = waiting && waiting->n };
         char cause[64] = "nobody is there any more who would wake it";
 
@@ -134,9 +135,16 @@ void sleep_waker(struct tenant *tenant)
         tenant->waker_until = clock_now() + SLEEP_WAKER_SEC * NSEC_PER_SEC;
 }
 
-bool sleep_has_waker(const struct tenant *tenant)
+/* By copies a program wakes itself. Whether it would be by copies: as it was the last time. */
+bool sleep_has_waker(const struct daemon *daemon, const struct tenant *tenant)
 {
-        return tenant->waker_until > clock_now();
+        const struct tenant_way *out = &tenant->swap.out;
+
+        if (tenant->waker_until > clock_now())
+                return true;
+        if (tenant->suspension.state != SUSPENSION_RUNNING)
+                return by_shim_is_so(tenant);
+        return tenant->control && by_shim_is_tried(daemon, tenant) && (!out->took || out->by_copies);
 }
 
 int sleep_check(const struct message_lease *lease, struct err *err)
