@@ -185,6 +185,7 @@ static const struct field fields[] = {
         ROW(job, "job", "JOB"),
         ROW(capabilities, "capabilities", "CAPABILITIES"),
         ROW(sleep_after, "sleep-after", "SLEEP_AFTER"),
+        ROW(swap, "swap", "SWAP"),
 #undef ROW
 };
 

@@ -55,6 +55,9 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if (asked->sleep_after[0] && (duration_parse(asked->sleep_after, &to->sleep_after) < 0 ||
                                       to->sleep_after < MESSAGE_SLEEP_LEAST || to->sleep_after > MESSAGE_SLEEP_MOST))
                 return err_say(err, -EINVAL, "sleep-after '%s': a time from 1s to 7d, such as 30s", asked->sleep_after);
+        if (asked->swap[0] && strcmp(asked->swap, "true") != 0 && strcmp(asked->swap, "false") != 0)
+                return err_say(err, -EINVAL, "swap '%s': true or false", asked->swap);
+        to->swap = !strcmp(asked->swap, "true");
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
                 return err_say(err, -EINVAL,
                                "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
@@ -87,7 +90,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
                                "annotation '%s' is none of sublet.dev/mem, share, cap, class, latency, sleep-after, "
-                               "gpus, mode, job "
+                               "swap, gpus, mode, job "
                                "and capabilities (docs/containers.md)",
                                asked->unknown);
         if (asked->job[0] && !asked->has_annotations)
@@ -98,7 +101,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->latency[0] ||
-            asked->sleep_after[0] || asked->gpus[0] || asked->mode[0])
+            asked->sleep_after[0] || asked->swap[0] || asked->gpus[0] || asked->mode[0])
                 return 0;
         if (!asked->wants_gpu)
                 return CONTAINER_REQUEST_E_NONE;

@@ -83,6 +83,19 @@ refused() {
         [ "$(api /v1/devices | jq '.[0].leased_bytes')" -eq 0 ]
 }
 
+@test "a container may share the device in turns, where the daemon has host memory for that" {
+        daemon_start
+        b=$(bundle b '{"annotations":{"sublet.dev/mem":"8G","sublet.dev/swap":"true"}}')
+        run runtime "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b")" "$families" meminfo
+        wait_for refused 'this daemon has no host memory for --swap'
+        daemon_end TERM
+        daemon_start --swap 16G
+        start out "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b")" sh -c "$families meminfo; while [ ! -e $machine/go ]; do sleep 0.1; done"
+        wait_for grep -q total_mib=8192 "$machine/out" # let in by its first call
+        [ "$("$sublet" ps --json | jq -c '.[0] | [.container.id, .swap, .state]')" = '["c2",true,"running"]' ]
+        touch "$machine/go"
+}
+
 @test "without annotations the environment asks; with any, it does not" {
         daemon_start
         b=$(bundle b '{"process":{"env":["SUBLET_MEM=4G","SUBLET_GPUS=1"]}}')

@@ -116,6 +116,22 @@ static void after_how_long_it_sleeps_is_its_own(void **state)
         assert_non_null(strstr(err.text, "sleep-after '10ms': a time from 1s to 7d"));
 }
 
+static void whether_it_shares_the_device_in_turns_is_its_own(void **state)
+{
+        (void)state;
+        assert_int_equal(container_request(), 0);
+        assert_false(request.swap);
+        (void)strcpy(asked.swap, "true");
+        assert_int_equal(container_request(), 0);
+        assert_true(request.swap);
+        (void)strcpy(asked.swap, "false");
+        assert_int_equal(container_request(), 0);
+        assert_false(request.swap);
+        (void)strcpy(asked.swap, "yes");
+        assert_int_equal(container_request(), -EINVAL);
+        assert_non_null(strstr(err.text, "swap 'yes': true or false"));
+}
+
 static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **state)
 {
         struct allocation_terms *terms = &daemon_->allocations.rows[0].terms;
@@ -265,6 +281,7 @@ int main(void)
                 TEST(a_share_is_not_had_where_none_was_allocated),
                 TEST(cap_and_class_are_its_own),
                 TEST(after_how_long_it_sleeps_is_its_own),
+                TEST(whether_it_shares_the_device_in_turns_is_its_own),
                 TEST(on_what_terms_it_is_allocated_counts_before_what_it_asks_for),
                 TEST(nothing_allocated_is_waited_for_only_by_who_wants_it),
                 TEST(an_allocation_that_somebody_has_is_waited_for),
