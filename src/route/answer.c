@@ -3,6 +3,7 @@
 #include "route/answer.h"
 
 #include "base/cleanup.h"
+#include "route/announced.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -45,28 +46,45 @@ enum answer answer_of_status(unsigned int status, bool has_retry_after)
 /* ---- events ------------------------------------------------------------------------------------------------- */
 
 enum {
-        LINE = 48, /* as much of a line as decides what it is */
+        LINE = 4096, /* what is longer is judged by its beginning */
+};
+
+enum event { EVENT_ANY, EVENT_QUIET, EVENT_ERROR };
+
+/* By its name. What only announces an answer is sent by servers before the model has said anything. */
+static const struct {
+        const char *name;
+        enum event is;
+} event_names[] = {
+        { "ping", EVENT_QUIET },
+        { "message_start", EVENT_QUIET }, /* Anthropic's messages */
+        { "content_block_start", EVENT_QUIET },
+        { "response.created", EVENT_QUIET }, /* OpenAI's responses */
+        { "response.queued", EVENT_QUIET },
+        { "response.in_progress", EVENT_QUIET },
+        { "response.output_item.added", EVENT_QUIET },
+        { "response.content_part.added", EVENT_QUIET },
+        { "response.failed", EVENT_ERROR },
+        { "error", EVENT_ERROR },
 };
 
 struct events {
         char line[LINE]; /* its beginning */
         size_t n;        /* bytes of it, at most LINE */
-        bool is_ping;    /* the event's name says so */
+        enum event event;
 };
 
-static bool begins(const struct events *events, const char *with)
+/* From `from` on it begins so; not yet, but it may: the line is shorter and equal as far as it goes. */
+static bool begins(const struct events *events, size_t from, const char *with)
 {
         size_t size = strlen(with);
 
-        return events->n >= size && !memcmp(events->line, with, size);
+        return events->n >= from + size && !memcmp(events->line + from, with, size);
 }
 
-/* The line may still become one that begins so. */
-static bool may_begin(const struct events *events, const char *with)
+static bool may_begin(const struct events *events, size_t from, const char *with)
 {
-        size_t size = strlen(with);
-
-        return events->n < size && !memcmp(events->line, with, events->n);
+        return events->n < from + strlen(with) && !memcmp(events->line + from, with, events->n - from);
 }
 
 /* A line that says nothing yet; is_whole: it has ended. */
@@ -75,52 +93,63 @@ static bool is_quiet(const struct events *events, bool is_whole)
         static const char *const quiet[] = { ":", "event:", "id:", "retry:", "\r" };
 
         for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
-                if (begins(events, quiet[i]) || (!is_whole && may_begin(events, quiet[i])))
+                if (begins(events, 0, quiet[i]) || (!is_whole && may_begin(events, 0, quiet[i])))
                         return true;
         return events->n == 0;
 }
 
-/* A line of data, as far as it is there. */
-static enum answer data_line(const struct events *events)
+/* Where the field's value begins. */
+static size_t value_at(const struct events *events, const char *field)
+{
+        size_t from = strlen(field);
+
+        return from + (events->n > from && events->line[from] == ' ');
+}
+
+/* A line of data, as far as it is there. An object is judged when it is whole. */
+static enum answer data_line(const struct events *events, bool is_whole)
 {
         static const char *const errors[] = { "{\"error\":{",           "{\"error\": {",       "{\"object\":\"error\"",
                                               "{\"object\": \"error\"", "{\"type\":\"error\"", "{\"type\": \"error\"" };
-        struct events value = { .n = 0 };
-        size_t from = strlen("data:");
+        size_t from = value_at(events, "data:");
 
-        from += events->n > from && events->line[from] == ' ';
-        value.n = events->n - from;
-        memcpy(value.line, events->line + from, value.n);
         for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-                if (begins(&value, errors[i]))
+                if (begins(events, from, errors[i]))
                         return ANSWER_ERROR;
-        for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-                if (may_begin(&value, errors[i]))
-                        return ANSWER_NONE;
-        return ANSWER_GOOD;
+        if (is_whole)
+                return announced_only(events->line + from, events->n - from) ? ANSWER_NONE : ANSWER_GOOD;
+        return events->n == LINE || (events->n > from && events->line[from] != '{') ? ANSWER_GOOD : ANSWER_NONE;
+}
+
+static enum event event_of(const struct events *events)
+{
+        size_t from = value_at(events, "event:"), size = events->n - from;
+
+        size -= size && events->line[events->n - 1] == '\r';
+        for (size_t i = 0; i < ARRAY_SIZE(event_names); i++)
+                if (size == strlen(event_names[i].name) && !memcmp(events->line + from, event_names[i].name, size))
+                        return event_names[i].is;
+        return EVENT_ANY;
 }
 
 static void line_ended(struct events *events)
 {
         if (events->n <= 1 && (events->n == 0 || events->line[0] == '\r'))
-                events->is_ping = false; /* the event's end */
-        else if (begins(events, "event:"))
-                events->is_ping = begins(events, "event: ping") || begins(events, "event:ping");
+                events->event = EVENT_ANY; /* the event's end */
+        else if (begins(events, 0, "event:"))
+                events->event = event_of(events);
         events->n = 0;
 }
 
 static enum answer line_so_far(const struct events *events, bool is_whole)
 {
-        enum answer answer;
-
-        if (!begins(events, "data:"))
-                return is_quiet(events, is_whole) || (!is_whole && may_begin(events, "data:")) ?
+        if (!begins(events, 0, "data:"))
+                return is_quiet(events, is_whole) || (!is_whole && may_begin(events, 0, "data:")) ?
                                ANSWER_NONE :
                                ANSWER_GOOD; /* nothing that is known: the client's to understand */
-        if (events->is_ping)
-                return ANSWER_NONE;
-        answer = data_line(events);
-        return answer == ANSWER_NONE && is_whole ? ANSWER_GOOD : answer; /* it could have become an error */
+        if (events->event != EVENT_ANY)
+                return events->event == EVENT_ERROR ? ANSWER_ERROR : ANSWER_NONE;
+        return data_line(events, is_whole);
 }
 
 /* One byte more of the stream. */
@@ -189,9 +218,11 @@ static bool chunk_byte(struct chunks *chunks, char c, bool *ret_is_over)
 enum answer answer_begun(const void *body, size_t size, struct answer_body how)
 {
         struct chunks chunks = { .state = SIZE };
-        struct events events = { .n = 0 };
+        struct events events;
         const char *at = body;
 
+        events.n = 0;
+        events.event = EVENT_ANY;
         for (size_t i = 0; i < size; i++) {
                 bool is_over = false, is_body = !how.is_chunked || chunk_byte(&chunks, at[i], &is_over);
                 enum answer answer = is_body && how.is_events ? event_byte(&events, at[i]) :

@@ -46,8 +46,9 @@ struct answer_body {
 };
 
 /*
- * Whether an answer has begun, from its body as far as it is there (as it came, with its chunks). Comments and pings
- * of an event stream are no beginning: engines send them while they compute the prompt.
+ * Whether an answer has begun, from its body as far as it is there (as it came, with its chunks). Of an event stream,
+ * comments, pings and what only announces an answer (response.created, message_start, a chunk that has only a role) are
+ * no beginning: servers send them while the prompt is computed, or before.
  *
  * ANSWER_NONE: not yet; ANSWER_GOOD: begun, or ended as it should; ANSWER_ERROR: its first event is an error;
  * ANSWER_EMPTY: ended where it must say something.

@@ -56,6 +56,13 @@ MODES = {
     "stream-head-only": ([STREAM], "reset"),
     "pings-then-death": ([STREAM, PINGS, PINGS], "reset"),
     "pings-then-end": ([STREAM, PINGS, b"0\r\n\r\n"], "keep"),
+    "role-then-death": ([STREAM, chunk(b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
+                                       b'"finish_reason":null}]}\n\n')], "reset"),
+    "announced-then-death": ([STREAM, chunk(b'event: response.created\ndata: {"type":"response.created"}\n\n')], "close"),
+    "half-an-event": ([STREAM, chunk(b'data: {"choices":[{"index":0,"delta":{"con')], "reset"),
+    "204": ([head(b"204 No Content")], "keep"),
+    "408": ([head(b"408 Request Timeout", b"Content-Length: 0", b"Connection: close")], "close"),
+    "other-upgrade": ([head(b"101 Switching Protocols", b"Upgrade: foo", b"Connection: Upgrade")], "close"),
     "half-a-chunk": ([STREAM, b"4"], "close"),
     "empty": ([whole(b"")], "keep"),
     "empty-chunked": ([STREAM + b"0\r\n\r\n"], "keep"),

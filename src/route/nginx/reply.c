@@ -88,6 +88,8 @@ static enum answer answer_so_far(ngx_http_request_t *r, ngx_http_upstream_t *u)
 
         if (answer == ANSWER_GOOD && u->headers_in.content_length_n == 0 && must_say(r))
                 return ANSWER_EMPTY;
+        if (answer == ANSWER_GOOD && (status == NGX_HTTP_NO_CONTENT || status == 205) && must_say(r))
+                return ANSWER_EMPTY;
         if (answer != ANSWER_GOOD || has_no_body(r, u))
                 return answer;
         return answer_begun(u->buffer.pos, (size_t)(u->buffer.last - u->buffer.pos), body_of(r, u));
@@ -166,6 +168,13 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;
 }
 
+/* An upgrade that nobody asked for: what follows is no HTTP. */
+static int is_unasked(const sublet_ctx_t *ctx, ngx_http_upstream_t *u)
+{
+        return u->headers_in.status_n == NGX_HTTP_SWITCHING_PROTOCOLS &&
+               (!ctx->endpoint || ctx->endpoint->body != ENDPOINT_SOCKET);
+}
+
 /* A head of 1xx is no answer: the next one is. nginx 1.22 would pass it on as one. */
 static int is_interim(ngx_http_upstream_t *u)
 {
@@ -216,7 +225,7 @@ static ngx_int_t process_header(ngx_http_request_t *r)
                         ctx->answer = ANSWER_GARBLED;
                 if (rc != NGX_OK)
                         return rc;
-                if (!u->headers_in.status_n) { /* to nginx this is HTTP/0.9 */
+                if (!u->headers_in.status_n || is_unasked(ctx, u)) { /* status 0: to nginx this is HTTP/0.9 */
                         r->http_version = version;
                         ctx->answer = ANSWER_GARBLED;
                         return NGX_HTTP_UPSTREAM_INVALID_HEADER;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "route/answer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void each_status_has_its_meaning(void **state)
@@ -15,6 +16,7 @@ static void each_status_has_its_meaning(void **state)
         } rows[] = {
                 { 101, false, ANSWER_GOOD },   { 200, false, ANSWER_GOOD },    { 206, true, ANSWER_GOOD },
                 { 301, false, ANSWER_CLIENT }, { 400, false, ANSWER_CLIENT },  { 401, false, ANSWER_CLIENT },
+                { 407, false, ANSWER_CLIENT }, { 408, false, ANSWER_ERROR },   { 409, false, ANSWER_CLIENT },
                 { 404, false, ANSWER_CLIENT }, { 422, true, ANSWER_CLIENT },   { 429, false, ANSWER_BUSY },
                 { 429, true, ANSWER_BUSY },    { 499, false, ANSWER_CLIENT },  { 500, false, ANSWER_ERROR },
                 { 500, true, ANSWER_ERROR },   { 501, false, ANSWER_CLIENT },  { 502, false, ANSWER_ERROR },
@@ -113,14 +115,16 @@ static void comments_and_pings_begin_nothing(void **state)
                 "data: ",
                 "event: message_start\n",
                 "\n\n",
+                "data: {\"id\"", /* until the line is whole */
+                "data: {\"error\":null,\"id\":",
         };
         static const char *const begun[] = {
-                "data: {\"id\"",
+                "data: {\"id\":1}\n",
                 "data:x",
                 ": ping\n\ndata: [DONE]",
-                "event: ping\ndata: {}\n\nevent: message_start\ndata: {\"type\":\"m",
+                "event: ping\ndata: {}\n\nevent: content_block_delta\ndata: {\"type\":\"m\"}\n",
                 "event: ping\ndata: {}\n\ndata: 1",
-                "data: {\"error\":null,\"id\":",
+                "data: {\"error\":null,\"id\":1}\r\n",
                 "data: {\"e\n",
                 "data:\n",
                 "{\"object\"",
@@ -144,7 +148,61 @@ static void a_stream_that_begins_with_an_error_has_failed(void **state)
         begins("data: {\"object\": \"error\"", events, ANSWER_ERROR);
         begins("event: error\r\ndata: {\"type\":\"error\"", events, ANSWER_ERROR);
         begins("data: {\"error", events, ANSWER_NONE);
-        begins("data: {\"object\":\"chat", events, ANSWER_GOOD);
+        begins("data: {\"object\":\"chat\"}\n", events, ANSWER_GOOD);
+        begins("event: response.created\ndata: {}\n\nevent: response.failed\ndata: {", events, ANSWER_ERROR);
+}
+
+#define CHUNK(delta, end)                                                                                              \
+        "data: {\"id\":\"\\\"delta\\\"\",\"choices\":[{\"index\":0,\"delta\":" delta ",\"finish_reason\":" end "}]}"   \
+        "\n\n"
+
+static void what_only_announces_an_answer_begins_nothing(void **state)
+{
+        static const struct answer_body events = { .is_events = true, .must_say = true };
+        static const char *const quiet[] = {
+                "event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: "
+                "response.in_progress\r\ndata: {}\r\n\r\n",
+                "event: message_start\ndata: {\"type\":\"message_start\"}\n\nevent:content_block_start\ndata: {}\n\n",
+                CHUNK("{\"role\":\"assistant\",\"content\":\"\"}", "null"),
+                CHUNK("{ \"content\" : null, \"tool_calls\": [ ], \"role\" : \"assistant\" }", " null"),
+                CHUNK("{}", "null") CHUNK("{\"role\":\"assistant\"}", "null"),
+        };
+        static const char *const begun[] = {
+                "event: response.created\ndata: {}\n\nevent: response.output_text.delta\ndata: {}\n",
+                "event: response.created.late\ndata: {}\n",
+                CHUNK("{\"role\":\"assistant\",\"content\":\" \"}", "null"),
+                CHUNK("{\"role\":\"assistant\",\"tool_calls\":[{\"id\":1}]}", "null"),
+                CHUNK("{\"role\":\"assistant\",\"content\":\"\"}", "\"stop\""),
+                CHUNK("{\"role\":\"assistant\"}", "null") CHUNK("{\"content\":\"\\\"\"}", "null"),
+                CHUNK("\"x\"", "null"),
+                CHUNK("{\"role\":\"assistant\"}", "null") "data: [DONE]",
+        };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
+                begins(quiet[i], events, ANSWER_NONE);
+        for (size_t i = 0; i < ARRAY_SIZE(begun); i++)
+                begins(begun[i], events, ANSWER_GOOD);
+}
+
+/* However much of a line comes: it is not read beyond its end, and a long one is judged by its beginning. */
+static void a_chunk_may_be_cut_anywhere(void **state)
+{
+        static const struct answer_body events = { .is_events = true };
+        static const char chunk[] = CHUNK("{\"role\":\"assistant\",\"content\":\"\"}", "null");
+        char line[6000] = "data: {\"a\":\"";
+
+        (void)state;
+        for (size_t n = 0; n < sizeof(chunk); n++) {
+                char *piece = malloc(n + 1);
+
+                assert_non_null(piece);
+                memcpy(piece, chunk, n);
+                assert_int_equal(answer_begun(piece, n, events), ANSWER_NONE);
+                free(piece);
+        }
+        memset(line + strlen(line), 'x', sizeof(line) - strlen(line));
+        assert_int_equal(answer_begun(line, sizeof(line), events), ANSWER_GOOD);
 }
 
 /* However a server cuts its chunks. */
@@ -167,6 +225,8 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_that_ends_without_a_word_is_none),
         cmocka_unit_test(comments_and_pings_begin_nothing),
         cmocka_unit_test(a_stream_that_begins_with_an_error_has_failed),
+        cmocka_unit_test(what_only_announces_an_answer_begins_nothing),
+        cmocka_unit_test(a_chunk_may_be_cut_anywhere),
         cmocka_unit_test(chunks_may_be_cut_anywhere),
 };
 
