@@ -45,6 +45,8 @@ MODES = {
                          b"%d\r\n\r\n" % len(BODY), BODY], "keep"),
     "says-close": ([whole(BODY, b"Connection: close")], "close"),
     "closes-afterwards": ([whole(BODY)], "close"),
+    "orders-to-nginx": ([whole(BODY, b"X-Accel-Redirect: /v1/none", b"X-Accel-Limit-Rate: 1", b"X-Accel-Buffering: yes")],
+                        "keep"),
     "resets-afterwards": ([whole(BODY)], "reset"),
     # failures from here on
     "nothing": ([], "close"),

@@ -3,7 +3,8 @@
  * Why each line is there. A request is read whole before a replica is chosen, so client_body_buffer_size is the limit
  * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow
  * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
- * after 5 s, and the side that reuses must be the shorter one. POST is retried only before anything was answered; the
+ * after 5 s, and the side that reuses must be the shorter one. What a replica says to nginx itself (X-Accel-Redirect
+ * and the like) is not obeyed. POST is retried only before anything was answered; the
  * module says what has failed (route/answers.def) and bounds how often.
  */
 #include "route/agent/nginx_conf.h"
@@ -77,6 +78,8 @@ static const char proxy[] = "                        proxy_http_version 1.1;\n"
                             "                        proxy_connect_timeout 1s;\n"
                             "                        proxy_send_timeout 60s;\n"
                             "                        proxy_socket_keepalive on;\n"
+                            "                        proxy_ignore_headers X-Accel-Redirect X-Accel-Expires "
+                            "X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;\n"
                             "                        proxy_next_upstream error timeout invalid_header non_idempotent;\n"
                             "                        proxy_next_upstream_tries 0;\n"
                             "                        proxy_next_upstream_timeout 0;\n";
