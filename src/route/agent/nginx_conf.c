@@ -267,7 +267,8 @@ static void write_clients(FILE *to, const struct settings *settings)
         if (settings->n_keys) /* the router's keys are not for the replicas; what is compressed says no usage */
                 (void)fputs("                        proxy_set_header Authorization \"\";\n"
                             "                        proxy_set_header X-Api-Key \"\";\n"
-                            "                        proxy_set_header Accept-Encoding \"\";\n",
+                            "                        proxy_set_header Accept-Encoding \"\";\n"
+                            "                        proxy_set_header Sec-WebSocket-Extensions \"\";\n",
                             to);
         (void)fputs("                }\n        }\n", to);
 }

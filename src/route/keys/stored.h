@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that are made in the background and fetched later: what was taken for each from its key's tokens. The first
- * one who fetches it finished has its entry, and settles it; so it is paid once. There are so many entries; the oldest
- * ones are forgotten, and their answers stay paid as they were estimated.
+ * Answers that are made in the background and fetched later, and batches: what was taken for each from its key's
+ * tokens. Who fetches it with a word of its usage takes its entry and settles it, so it is paid once; a batch is put
+ * back with what was paid, since its usage grows. There are so many entries; the oldest ones are forgotten, and their
+ * answers stay paid as they were.
  *
  * Lies in shared memory; all zero is valid. Threads and processes: any, at any time; killed inside, an entry is lost.
  */

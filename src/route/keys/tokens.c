@@ -50,6 +50,13 @@ void tokens_settle(struct tokens *tokens, uint64_t per_minute, uint64_t reserved
         move(tokens, span_of(used, per_minute), span_of(reserved, per_minute), now);
 }
 
+nsec tokens_owed(const struct tokens *tokens, nsec now)
+{
+        nsec until = atomic_load(&tokens->until);
+
+        return until > now + MINUTE ? until - now - MINUTE : 0;
+}
+
 void tokens_hear(struct tokens *tokens, uint64_t per_minute, uint64_t taken, uint64_t returned, nsec now)
 {
         if (taken || returned)

@@ -27,5 +27,8 @@ nsec tokens_take(struct tokens *tokens, uint64_t per_minute, uint64_t n, nsec no
 /* In place of the `reserved` that were taken, `used` are. */
 void tokens_settle(struct tokens *tokens, uint64_t per_minute, uint64_t reserved, uint64_t used, nsec now);
 
+/* The time until what was used above a minute's budget is paid back; 0: nothing is owed. */
+nsec tokens_owed(const struct tokens *tokens, nsec now);
+
 /* Other routers have taken and given back so many. */
 void tokens_hear(struct tokens *tokens, uint64_t per_minute, uint64_t taken, uint64_t returned, nsec now);

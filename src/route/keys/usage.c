@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum place { OUT, TOP, INNER, USAGE, SKIP, ID, PROMPT, CACHED, CACHING, ANSWER, TOTAL };
+enum place { OUT, TOP, RESULT, INNER, USAGE, SKIP, ID, PROMPT, CACHED, CACHING, ANSWER, TOTAL };
 enum state { BETWEEN, STRING, ESCAPE };
 enum line { NAME, DATA, OTHER };
 
@@ -18,6 +18,8 @@ static const struct {
         { TOP, "usage", USAGE },
         { TOP, "response", INNER },
         { TOP, "message", INNER },
+        { TOP, "result", RESULT }, /* a line of the results of a batch of messages */
+        { RESULT, "message", INNER },
         { TOP, "id", ID },
         { INNER, "usage", USAGE },
         { INNER, "id", ID },
@@ -41,16 +43,30 @@ static enum place meaning(const struct usage *usage)
 static void begin_document(struct usage *usage)
 {
         usage->state = BETWEEN;
-        usage->where = usage->above = OUT;
+        usage->where = usage->above = usage->around = OUT;
         usage->key = SKIP;
         usage->skipped = 0;
         usage->is_name = usage->is_number = false;
 }
 
-void usage_begin(struct usage *usage, bool is_events)
+void usage_begin(struct usage *usage, enum usage_form form)
 {
         memset(usage, 0, sizeof(*usage));
-        usage->is_events = is_events;
+        usage->form = form;
+        begin_document(usage);
+}
+
+static uint64_t of_document(const struct usage *usage)
+{
+        uint64_t sum = usage->prompt + usage->cached + usage->caching + usage->answer;
+
+        return sum > usage->total ? sum : usage->total;
+}
+
+void usage_next(struct usage *usage)
+{
+        usage->earlier += of_document(usage);
+        usage->prompt = usage->cached = usage->caching = usage->answer = usage->total = 0;
         begin_document(usage);
 }
 
@@ -87,12 +103,15 @@ static void value_byte(struct usage *usage, char c)
 
 static void open_value(struct usage *usage, char c)
 {
-        bool is_known = c == '{' && (usage->where == OUT || usage->key == USAGE || usage->key == INNER);
+        bool is_known =
+                c == '{' && (usage->where == OUT || usage->key == USAGE || usage->key == INNER || usage->key == RESULT);
 
         if (usage->skipped || !is_known) {
                 usage->skipped++;
                 return;
         }
+        if (usage->key == INNER)
+                usage->around = usage->where;
         usage->above = usage->where;
         usage->where = usage->where == OUT ? TOP : usage->key;
         usage->is_name = true;
@@ -106,9 +125,14 @@ static void close_value(struct usage *usage)
                 usage->skipped--;
                 return;
         }
-        usage->where = usage->where == USAGE ? usage->above : usage->where == INNER ? TOP : OUT;
+        usage->where = usage->where == USAGE  ? usage->above :
+                       usage->where == INNER  ? usage->around :
+                       usage->where == RESULT ? TOP :
+                                                OUT;
         usage->key = SKIP;
         usage->is_name = false;
+        if (usage->where == OUT && usage->form == USAGE_MANY)
+                usage_next(usage);
 }
 
 /* ---- strings --------------------------------------------------------------------------------------------------- */
@@ -228,7 +252,7 @@ void usage_feed(struct usage *usage, const void *data, size_t size)
 {
         const char *at = data, *end = at + size, *next;
 
-        if (!usage->is_events) {
+        if (usage->form != USAGE_EVENTS) {
                 feed_document(usage, at, end);
                 return;
         }
@@ -248,7 +272,5 @@ void usage_feed(struct usage *usage, const void *data, size_t size)
 
 uint64_t usage_tokens(const struct usage *usage)
 {
-        uint64_t sum = usage->prompt + usage->cached + usage->caching + usage->answer;
-
-        return sum > usage->total ? sum : usage->total;
+        return usage->earlier + of_document(usage);
 }

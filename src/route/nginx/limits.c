@@ -5,7 +5,8 @@
  *
  * Tokens are taken as they are estimated before a request is sent, and settled once, when it is over, by what its
  * answer says of them. One that says nothing stays as it was estimated, or as many as there were events, if that is
- * more.
+ * more. What is made in the background, and a batch, is settled again with each word of it that is fetched later. What
+ * a session uses is taken while it runs (session.c).
  */
 #include "route/nginx/module.h"
 
@@ -83,12 +84,29 @@ static uint64_t estimate(const sublet_ctx_t *ctx)
         return ctx->query.tokens + choices * answer;
 }
 
+/* A batch of files, or of messages. */
+static int is_batch(const ngx_http_request_t *r)
+{
+        static const char files[] = "/v1/batches", messages[] = "/v1/messages/batches";
+
+        return r->method == NGX_HTTP_POST && ((r->uri.len == sizeof(files) - 1 && IS_BELOW(r, files)) ||
+                                              (r->uri.len == sizeof(messages) - 1 && IS_BELOW(r, messages)));
+}
+
 int sublet_limits_reserve(sublet_ctx_t *ctx)
 {
+        ngx_http_request_t *r = ctx->request;
         nsec wait;
 
-        if (!ctx->allowance || !ctx->key->tokens || ctx->request->method != NGX_HTTP_POST || ctx->endpoint->is_stored)
+        if (!ctx->allowance || !ctx->key->tokens)
                 return 1;
+        if (ctx->endpoint->body == ENDPOINT_SOCKET) {
+                wait = tokens_take(&ctx->allowance->tokens, ctx->key->tokens, 1, clock_now());
+                return wait ? refuse(ctx, wait, "This key has used its tokens of this minute.") : 1;
+        }
+        if (r->method != NGX_HTTP_POST || (ctx->endpoint->is_stored && !is_batch(r)))
+                return 1;
+        ctx->is_background |= is_batch(r);
         ctx->reserved = estimate(ctx);
         wait = tokens_take(&ctx->allowance->tokens, ctx->key->tokens, ctx->reserved, clock_now());
         if (wait)
@@ -97,10 +115,26 @@ int sublet_limits_reserve(sublet_ctx_t *ctx)
         return 1;
 }
 
-/* One that was made in the background, by whom does not matter: it is settled with the key that asked for it. */
+/* What was made in the background, by whom does not matter: it is settled with the key that asked for it. */
 static int is_fetched(const sublet_ctx_t *ctx)
 {
-        return ctx->endpoint && ctx->endpoint->is_stored && IS_BELOW(ctx->request, "/v1/responses/");
+        const ngx_http_request_t *r = ctx->request;
+
+        return ctx->endpoint && ctx->endpoint->is_stored &&
+               (IS_BELOW(r, "/v1/responses/") || IS_BELOW(r, "/v1/batches/") || IS_BELOW(r, "/v1/messages/batches/"));
+}
+
+/* The batch whose results these are; 0: none. */
+static size_t results_of(const ngx_http_request_t *r, const u_char **ret)
+{
+        static const char from[] = "/v1/messages/batches/", end[] = "/results";
+        size_t above = sizeof(from) - 1 + sizeof(end) - 1;
+
+        if (r->uri.len <= above || !IS_BELOW(r, from) ||
+            ngx_memcmp(r->uri.data + r->uri.len - (sizeof(end) - 1), end, sizeof(end) - 1) != 0)
+                return 0;
+        *ret = r->uri.data + sizeof(from) - 1;
+        return r->uri.len - above;
 }
 
 static int is_events(const ngx_http_request_t *r)
@@ -115,6 +149,7 @@ static int is_events(const ngx_http_request_t *r)
 void sublet_limits_read(sublet_ctx_t *ctx, ngx_chain_t *in)
 {
         ngx_http_request_t *r = ctx->request;
+        const u_char *name;
 
         if (!ctx->is_reserved && !is_fetched(ctx))
                 return;
@@ -122,7 +157,7 @@ void sublet_limits_read(sublet_ctx_t *ctx, ngx_chain_t *in)
                 ctx->usage = ngx_palloc(r->pool, sizeof(*ctx->usage));
                 if (!ctx->usage)
                         return;
-                usage_begin(ctx->usage, is_events(r));
+                usage_begin(ctx->usage, results_of(r, &name) ? USAGE_MANY : is_events(r) ? USAGE_EVENTS : USAGE_ONE);
         }
         for (ngx_chain_t *l = in; l; l = l->next)
                 if (ngx_buf_in_memory(l->buf))
@@ -154,18 +189,30 @@ static uint64_t id_of(const struct usage *usage)
         return *usage->id ? pool_model_hash(usage->id, ngx_strlen(usage->id)) : 0;
 }
 
+static uint64_t fetched_id(const sublet_ctx_t *ctx)
+{
+        const u_char *name;
+        size_t size = results_of(ctx->request, &name);
+
+        return size ? pool_model_hash((const char *)name, size) : id_of(ctx->usage);
+}
+
+/* What a batch uses grows while it runs: what is paid is kept, and the next word of it pays the rest. */
 static void settle_stored(sublet_ctx_t *ctx)
 {
-        uint64_t id = is_said(ctx) && !ctx->is_cut ? id_of(ctx->usage) : 0;
+        uint64_t id = is_said(ctx) && !ctx->is_cut ? fetched_id(ctx) : 0, n;
         struct allowance *allowance;
         struct stored stored;
 
         if (!id || !stored_take(&ctx->pool->stored, id, &stored))
                 return;
+        n = usage_tokens(ctx->usage);
         allowance = allowance_find(ctx->pool->keys, POOL_KEYS, stored.key);
         if (allowance)
-                tokens_settle(&allowance->tokens, stored.per_minute, stored.reserved, usage_tokens(ctx->usage),
-                              clock_now());
+                tokens_settle(&allowance->tokens, stored.per_minute, stored.reserved, n, clock_now());
+        stored.reserved = n;
+        if (!IS_BELOW(ctx->request, "/v1/responses/"))
+                stored_put(&ctx->pool->stored, id, &stored);
 }
 
 void sublet_limits_settle(sublet_ctx_t *ctx)

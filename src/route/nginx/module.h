@@ -11,6 +11,7 @@
  *      watch.c      takes requests from replicas that are out or silent
  *      upstream.c   connects to the replica, and to another if that fails
  *      reply.c      judges what comes back, and keeps it until its first byte
+ *      session.c    counts the tokens of a session over a websocket
  *      sequel.c     lets a stream that broke off go on at another replica
  *      answer.c     errors in the API's own form, GET /v1/models
  *      api.c        the agent's API;  wait.c  its long poll;  metrics.c  /metrics for Prometheus
@@ -28,6 +29,7 @@
 #include "route/request/endpoint.h"
 #include "route/pool.h"
 #include "route/queue.h"
+#include "route/keys/frames.h"
 #include "route/keys/usage.h"
 #include "route/request/sequel.h"
 
@@ -72,6 +74,13 @@ typedef struct {
 } sublet_sequel_t;
 
 typedef struct {
+        struct frames frames;
+        uint64_t paid_tokens;
+        ngx_event_t paid;                      /* nothing is owed any more */
+        ngx_recv_pt replica_recv, client_recv; /* of their connections */
+} sublet_session_t;
+
+typedef struct {
         ngx_queue_t queue; /* of the held requests */
         ngx_queue_t sent;  /* of the unanswered ones */
         ngx_http_request_t *request;
@@ -104,6 +113,7 @@ typedef struct {
         struct allowance *allowance; /* of the key, if it has a limit; in shared memory */
         struct usage *usage;         /* what its answer says; NULL: nobody asks, or it has not begun */
         sublet_sequel_t *sequel;     /* NULL: its answer cannot go on elsewhere */
+        sublet_session_t *session;   /* NULL: it is none, or none whose tokens count */
         uint64_t reserved;           /* tokens of the key's budget */
         uint32_t n_choices;
         nsec retry_after; /* of the refusal; 0: nobody said */
@@ -191,6 +201,10 @@ void sublet_loud(sublet_ctx_t *ctx);
 void sublet_reply_wrap(sublet_ctx_t *ctx);
 int sublet_may_buy(sublet_ctx_t *ctx, nsec now); /* another try, from the budget */
 void sublet_filter_init(void);
+
+/* session.c */
+void sublet_session_begin(sublet_ctx_t *ctx); /* this answer is good */
+void sublet_session_end(sublet_ctx_t *ctx);
 
 /* sequel.c */
 void sublet_sequel_begin(sublet_ctx_t *ctx);                                    /* the request was read */

@@ -155,6 +155,7 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
                 return NGX_OK;
         if (ctx->answer == ANSWER_GOOD) {
                 sublet_first_byte(ctx);
+                sublet_session_begin(ctx);
                 return NGX_OK;
         }
         now = clock_now();

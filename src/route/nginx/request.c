@@ -256,6 +256,7 @@ static void cleanup(void *data)
         }
         sublet_release(ctx);
         sublet_limits_leave(ctx);
+        sublet_session_end(ctx);
         sublet_sequel_end(ctx);
 }
 

@@ -130,6 +130,77 @@ fetch() { # ID
         [ "$(sed -n 's/^Retry-After: \([0-9]*\).*/\1/p' <<< "$output")" -gt 1000 ]
 }
 
+batch() { # PATH: the id
+        settled curl -sS --max-time 10 --unix-socket "$dir/http" "http://router$1" -H 'x-api-key: sk-small-123' \
+                -d '{"requests":[{"custom_id":"1","params":{"model":"m","max_tokens":5,"messages":[]}}]}' | jq -r .id
+}
+
+get() { # PATH
+        settled curl -sS --max-time 10 --unix-socket "$dir/http" "http://router$1" -H 'x-api-key: sk-free-1234'
+}
+
+@test "a batch is paid by who asked for it, as far as it has come each time it is looked at" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/stored.py" "$dir/a" 3>&- &
+        pids+=($!)
+        until_ ask a /v1/responses/x -f
+        put a
+        id=$(batch /v1/batches)
+        [[ $id == batch_* ]]
+        [[ $(get "/v1/batches/$id") == *'"usage": null'* ]]
+        echo '{"input_tokens":500,"output_tokens":500}' > "$dir/a.usage"
+        for _ in 1 2 3; do get "/v1/batches/$id" > "$dir/said"; done
+        [ "$(small "$(chat hi 900)")" = 200 ] # 1000 are used; this one keeps its estimate
+        [ "$(small "$(chat hi 400)")" = 429 ]
+        echo '{"input_tokens":500,"output_tokens":100500}' > "$dir/a.usage"
+        get "/v1/batches/$id" > "$dir/said"
+        run post "$(chat hi 1)" -H 'x-api-key: sk-small-123' -D -
+        after=$(sed -n 's/^Retry-After: \([0-9]*\).*/\1/p' <<< "$output")
+        echo "after $after" # 100000 more are 3000 s
+        [ "$after" -gt 2900 ] && [ "$after" -le 3100 ]
+}
+
+@test "the lines of the results of a batch of messages are paid, once" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/stored.py" "$dir/a" 3>&- &
+        pids+=($!)
+        until_ ask a /v1/responses/x -f
+        put a
+        id=$(batch /v1/messages/batches)
+        [[ $id == msgbatch_* ]]
+        echo '{"input_tokens":400,"output_tokens":100}' > "$dir/a.usage"
+        for _ in 1 2 3; do [ "$(get "/v1/messages/batches/$id/results" | wc -l)" -eq 2 ]; done
+        [ "$(small "$(chat hi 900)")" = 200 ]
+        [ "$(small "$(chat hi 400)")" = 429 ]
+}
+
+# What came back to each number, and after how long (s).
+session() { # KEY NUMBER...
+        /usr/bin/python3 -u "$BATS_TEST_DIRNAME/../../fakes/session.py" "$dir/http" "sk-$1-123" "${@:2}"
+}
+
+@test "a session pays while it runs, waits when it has used too much, and another is refused then" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/stored.py" "$dir/a" 3>&- &
+        pids+=($!)
+        until_ ask a /v1/responses/x -f
+        put a
+        run session small 700 700 # 1400 of 2000 are used when it has ended
+        echo "$output"
+        [ "${#lines[@]}" -eq 2 ]
+        [ "$(small "$(chat hi 900)")" = 429 ]
+        run session small 700 1 1 # 2100: the rest wait for 3 s, less what came back meanwhile
+        echo "$output"
+        [ "${#lines[@]}" -eq 3 ]
+        awk 'NR == 1 && $2 > 0.9 { exit 1 } NR == 2 && ($2 < 1 || $2 > 9) { exit 1 }' <<< "$output"
+        session other 9000 1 > "$dir/left" & # one that leaves while it waits
+        left=$!
+        until_ test -s "$dir/left"
+        is 1 of a inflight
+        pkill -P $left || kill $left
+        wait $left || true
+        until_ is 0 of a inflight
+        run session other 1
+        [ "$output" = 'HTTP/1.1 429' ]
+}
+
 hold_stream() { # KEY: a stream that does not end by itself
         curl -sS --max-time 120 --unix-socket "$dir/http" http://router/v1/chat/completions -N -o "$dir/stream.$1.$#$RANDOM" \
                 -H "x-api-key: $1" -d "$(chat "long $RANDOM" 100000 ',"stream":true')" 2> /dev/null 3>&- &

@@ -76,6 +76,19 @@ static void debts_end(void **state)
         assert_int_equal(take(&key, 1, NOW + 3601 * NSEC_PER_SEC), 0);
 }
 
+static void what_is_above_a_minutes_budget_is_owed(void **state)
+{
+        struct tokens key = { 0 };
+
+        (void)state;
+        assert_int_equal(tokens_owed(&key, NOW), 0);
+        tokens_settle(&key, PER_MINUTE, 0, PER_MINUTE, NOW);
+        assert_int_equal(tokens_owed(&key, NOW), 0);
+        tokens_settle(&key, PER_MINUTE, 0, PER_MINUTE / 2, NOW);
+        assert_int_equal(tokens_owed(&key, NOW), 30 * NSEC_PER_SEC);
+        assert_int_equal(tokens_owed(&key, NOW + 30 * NSEC_PER_SEC), 0);
+}
+
 /* Two that hear each other ten times a second, each offered far more than the budget. */
 static void two_routers_let_one_budget_pass(void **state)
 {
@@ -104,6 +117,7 @@ int main(void)
                 cmocka_unit_test(what_is_larger_than_the_budget_passes_alone),
                 cmocka_unit_test(what_is_returned_late_is_no_credit_for_ever),
                 cmocka_unit_test(debts_end),
+                cmocka_unit_test(what_is_above_a_minutes_budget_is_owed),
                 cmocka_unit_test(two_routers_let_one_budget_pass),
         };
 
