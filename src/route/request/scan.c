@@ -3,30 +3,7 @@
 
 #include "base/cleanup.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Where a value is. TOKENS: everything below is text, keys and numbers too. */
-enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, CONVERSATION, IGNORED, IS_ARRAY = 0x80 };
-
-enum action {
-        SKIP,
-        BACKGROUND,
-        TEXT,
-        MEDIA,
-        IMAGE,
-        VIDEO,
-        MODEL,
-        SESSION,
-        LINK,
-        USER,
-        SALT,
-        STREAM,
-        PRIORITY,
-        MAXIMUM,
-        COUNT,
-        A_KEY
-};
 
 static const struct key {
         unsigned char context;
@@ -40,9 +17,6 @@ static const struct key {
 };
 
 static const char *const literals[] = { "true", "false", "null" };
-
-/* Ends a piece of text, so that "ab" "c" is not "a" "bc". No JSON text has it unescaped. */
-static const char separator[] = "\x1f";
 
 void scan_begin(struct scan *scan, struct prefix *prefix)
 {
@@ -89,6 +63,9 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
         case MEDIA:
                 media_feed(&scan->medium, text, size);
                 return SCAN_OK;
+        case MARK:
+                media_feed(&scan->mark, text, size);
+                return SCAN_OK;
         case A_KEY:
                 for (size_t i = 0; i < size && scan->n_key < SCAN_KEY; i++)
                         scan->key[scan->n_key++] = text[i];
@@ -111,7 +88,7 @@ static void set_action(struct scan *scan, unsigned char in, enum action action)
 {
         bool is_media = action >= MEDIA && action <= VIDEO;
 
-        if (is_media && in == CONTENT)
+        if (is_media && in == CONTENT && scan_media_key(scan))
                 scan->kind = action == IMAGE ? MEDIA_IMAGE : action == VIDEO ? MEDIA_VIDEO : MEDIA_OTHER;
         scan->action = is_media ? MEDIA : (unsigned char)action;
 }
@@ -131,16 +108,6 @@ static void key_done(struct scan *scan)
                 }
 }
 
-/* A part that does not say what it is, is a picture if it has a picture's size. */
-static void media_done(struct scan *scan)
-{
-        struct media *m = &scan->medium;
-        enum media_kind kind = scan->kind == MEDIA_OTHER && m->width ? MEDIA_IMAGE : (enum media_kind)scan->kind;
-
-        scan->n_media++;
-        media_put(scan->prefix, media_hash(m), media_tokens(scan->family, kind, m->width, m->height));
-}
-
 static void model_done(struct scan *scan)
 {
         const struct media_family *family = media_family(scan->model.text);
@@ -154,40 +121,22 @@ void scan_string_done(struct scan *scan)
 {
         if (scan->action == A_KEY) {
                 if (scan->stack[scan->depth - 1] == TOKENS)
-                        prefix_text(scan->prefix, separator, 1);
+                        prefix_text(scan->prefix, SCAN_SEPARATOR, 1);
                 key_done(scan);
                 scan->state = COLON;
                 return;
         }
-        if (scan->action == MEDIA)
-                media_done(scan);
-        if (scan->action == TEXT || scan->action == MEDIA) {
-                prefix_text(scan->prefix, separator, 1);
-                scan->has_prompt = true;
-        }
+        if (scan->action == MEDIA || scan->action == MARK)
+                scan_media_done(scan);
+        if (scan->action == TEXT)
+                prefix_text(scan->prefix, SCAN_SEPARATOR, 1);
+        scan->has_prompt |= scan->action == TEXT || scan->action == MEDIA;
         if (scan->word)
                 scan->word->text[scan->word->size] = '\0';
         if (scan->action == MODEL)
                 model_done(scan);
         scan->has_link |= scan->action == LINK && scan->word->size;
         scan->state = AFTER;
-}
-
-/* "16", and "16.0" or "1.6e1" as some clients write it. */
-static bool whole_number(const char *text, int64_t *ret)
-{
-        const double most = 9e15;
-        double number;
-        char *end;
-
-        *ret = strtoll(text, &end, 10);
-        if (!*end)
-                return true;
-        number = strtod(text, NULL);
-        if (!(number >= -most && number <= most) || number != (double)(int64_t)number)
-                return false;
-        *ret = (int64_t)number;
-        return true;
 }
 
 static int number_done(struct scan *scan)
@@ -198,12 +147,12 @@ static int number_done(struct scan *scan)
         scan->state = AFTER;
         if (scan->action == TEXT) { /* token ids */
                 prefix_text(scan->prefix, scan->number, scan->n_number);
-                prefix_text(scan->prefix, separator, 1);
+                prefix_text(scan->prefix, SCAN_SEPARATOR, 1);
                 scan->has_prompt = true;
         }
         if (scan->action != PRIORITY && scan->action != MAXIMUM && scan->action != COUNT)
                 return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
-        if (!whole_number(scan->number, &whole))
+        if (!scan_whole_number(scan->number, &whole))
                 return scan_fail(scan, SCAN_E_TYPE);
         if (scan->action == PRIORITY) {
                 scan->priority_at = scan->at - scan->n_number;
@@ -233,6 +182,8 @@ static int push(struct scan *scan, unsigned char what)
                 return scan_fail(scan, SCAN_E_DEPTH);
         if (scan->action >= MODEL && scan->depth && what != CONVERSATION)
                 return scan_fail(scan, SCAN_E_TYPE);
+        if (what == CONTENT)
+                scan_part_begin(scan);
         scan->stack[scan->depth++] = what;
         scan->state = what & IS_ARRAY ? FIRST : KEY_FIRST;
         return SCAN_OK;
@@ -240,7 +191,8 @@ static int push(struct scan *scan, unsigned char what)
 
 static int pop(struct scan *scan)
 {
-        scan->depth--;
+        if (scan->stack[--scan->depth] == CONTENT)
+                scan_part_end(scan);
         scan->state = scan->depth ? AFTER : DONE;
         return SCAN_OK;
 }
@@ -264,35 +216,9 @@ static void string_begin(struct scan *scan, enum action action)
                 scan->word->text[0] = '\0';
         }
         scan->n_key = scan->surrogate = 0;
-        if (action == MEDIA)
-                media_begin(&scan->medium);
+        if (action == MEDIA || action == MARK)
+                media_begin(action == MEDIA ? &scan->medium : &scan->mark);
         scan->state = STRING;
-}
-
-static bool is_number(const char *text)
-{
-        if (*text == '-')
-                text++;
-        if (*text == '0')
-                text++;
-        else if (*text >= '1' && *text <= '9')
-                text += strspn(text, "0123456789");
-        else
-                return false;
-        if (*text == '.') {
-                size_t n = strspn(++text, "0123456789");
-
-                if (!n)
-                        return false;
-                text += n;
-        }
-        if (*text == 'e' || *text == 'E') {
-                text += 1 + (text[1] == '+' || text[1] == '-');
-                if (!strspn(text, "0123456789"))
-                        return false;
-                text += strspn(text, "0123456789");
-        }
-        return !*text;
 }
 
 static int value(struct scan *scan, char c)
@@ -386,7 +312,7 @@ static size_t number(struct scan *scan, char c)
                 return 1;
         }
         scan->number[scan->n_number] = '\0';
-        if (!is_number(scan->number))
+        if (!scan_is_number(scan->number))
                 (void)scan_fail(scan, SCAN_E_JSON);
         else
                 (void)number_done(scan);

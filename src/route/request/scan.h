@@ -64,7 +64,12 @@ struct scan {
         struct scan_word *word;
         const struct media_family *family;
         struct media medium;
-        unsigned char kind; /* enum media_kind */
+        struct media mark;            /* its hash */
+        unsigned char kind;           /* enum media_kind */
+        bool has_media_key, has_mark; /* of the part it is in */
+        bool is_medium_due;           /* its medium is read, and not in the prefix yet */
+        uint64_t medium_hash;
+        uint32_t medium_tokens;
 };
 
 const char *scan_error(int error); /* what to tell the client; a sentence without its full stop */

@@ -107,6 +107,50 @@ static void a_picture_counts_by_its_hash(void **state)
         assert_int_equal(scan.n_media, 1);
 }
 
+/* The bytes of the prompt before a text that is long enough to be hashed. */
+static uint64_t part(const char *fields)
+{
+        char head[400];
+
+        (void)snprintf(head, sizeof(head),
+                       "{\"messages\":[{\"role\":\"user\",\"content\":[{%s},{\"type\":\"text\",\"text\":\"", fields);
+        return hash_of(head, "\"}]}]}");
+}
+
+#define AT(url) "\"type\":\"image_url\",\"image_url\":{\"url\":" url "}"
+
+static void a_medium_at_an_address_is_what_its_mark_is(void **state)
+{
+        uint64_t plain = part(AT("\"http://a/1\"")), marked = part(AT("\"http://a/1\"") ",\"uuid\":\"e1\"");
+
+        (void)state;
+        assert_int_equal(part(AT("\"http://a/1\"")), plain);
+        assert_int_not_equal(part(AT("\"http://a/2\"")), plain);
+        assert_int_not_equal(marked, plain);
+        assert_int_not_equal(part(AT("\"http://a/1\"") ",\"uuid\":\"e2\""), marked); /* other content now */
+        assert_int_equal(part(AT("\"http://a/1?signed=2\"") ",\"uuid\":\"e1\""), marked);
+        assert_int_equal(part("\"uuid\":\"e1\"," AT("\"http://a/1\"")), marked);
+        assert_int_equal(part(AT("null") ",\"uuid\":\"e1\""), marked); /* the engine has it */
+        assert_int_equal(part("\"image_url\":null,\"uuid\":\"e1\""), marked);
+        assert_int_equal(part(AT("\"http://a/1\"") ",\"uuid\":null"), plain);
+        assert_int_equal(part(AT("\"http://a/1\"") ",\"uuid\":\"\""), plain);
+        assert_int_equal(part(AT("\"http://a/1\"") ",\"uuid\":[\"e1\"]"), plain);
+        assert_int_equal(scan.n_media, 1);
+        (void)part("\"type\":\"text\",\"uuid\":\"e1\"");
+        assert_int_equal(scan.n_media, 0);
+}
+
+static void a_mark_is_of_its_part_alone(void **state)
+{
+        uint64_t two = part(AT("\"http://a/1\"") "},{" AT("\"http://a/2\""));
+
+        (void)state;
+        assert_int_not_equal(part(AT("\"http://a/1\"") ",\"uuid\":\"e\"},{" AT("\"http://a/2\"")), two);
+        assert_int_not_equal(part(AT("\"http://a/1\"") ",\"uuid\":\"e\"},{" AT("\"http://a/2\"")),
+                             part(AT("\"http://a/1\"") "},{" AT("\"http://a/2\"") ",\"uuid\":\"e\""));
+        assert_int_equal(scan.n_media, 2);
+}
+
 static void tools_are_part_of_the_prompt(void **state)
 {
         (void)state;
@@ -253,6 +297,8 @@ int main(void)
                 cmocka_unit_test(order_of_the_other_keys_does_not_matter),
                 cmocka_unit_test(content_as_parts_is_content_as_text),
                 cmocka_unit_test(a_picture_counts_by_its_hash),
+                cmocka_unit_test(a_medium_at_an_address_is_what_its_mark_is),
+                cmocka_unit_test(a_mark_is_of_its_part_alone),
                 cmocka_unit_test(tools_are_part_of_the_prompt),
                 cmocka_unit_test(prompts_come_as_text_lists_and_tokens),
                 cmocka_unit_test(what_is_not_a_json_object_is_refused),
