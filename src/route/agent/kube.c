@@ -40,12 +40,17 @@ static bool is_ip(const char *address, bool *ret_is_6)
 static void add_endpoint(struct kube_slice *slice, const char *address, int port, const json_t *target, bool is_ready,
                          bool is_terminating)
 {
-        struct kube_endpoint *endpoint = &slice->at[slice->n];
+        struct kube_endpoint *endpoint;
         const char *pod = text(target, "name");
         bool is_6;
 
-        if (slice->n == KUBE_ENDPOINTS || !port || !is_ip(address, &is_6))
+        if (!port || !is_ip(address, &is_6))
                 return;
+        if (slice->n == KUBE_ENDPOINTS) {
+                slice->n_left_out++;
+                return;
+        }
+        endpoint = &slice->at[slice->n];
         *endpoint = (struct kube_endpoint){ .is_ready = is_ready, .is_terminating = is_terminating };
         (void)snprintf(endpoint->address, sizeof(endpoint->address), is_6 ? "[%s]:%d" : "%s:%d", address, port);
         (void)snprintf(endpoint->name, sizeof(endpoint->name), is_6 ? "%s.%d" : "%s:%d", address, port);
@@ -91,7 +96,7 @@ bool kube_read(const json_t *object, const char *port, struct kube_slice *ret)
         const json_t *endpoints = json_object_get(object, "endpoints"), *subsets = json_object_get(object, "subsets");
         int number = find_port(json_object_get(object, "ports"), port);
 
-        ret->n = 0;
+        ret->n = ret->n_left_out = 0;
         if (!*name || strlen(name) >= sizeof(ret->name))
                 return false;
         (void)snprintf(ret->name, sizeof(ret->name), "%s", name);

@@ -24,7 +24,7 @@ struct kube_endpoint {
 
 struct kube_slice {
         char name[SETTINGS_PATH];
-        size_t n;
+        size_t n, n_left_out; /* those for which there is no room */
         struct kube_endpoint at[KUBE_ENDPOINTS];
 };
 

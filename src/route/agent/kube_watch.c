@@ -33,6 +33,7 @@ struct kube {
         unsigned int n_failures;
         bool is_old;    /* Endpoints */
         bool is_listed; /* once */
+        bool is_short;  /* not all of its endpoints are used, and that was said */
         struct watch watch;
         char path[HTTP_URL], select[HTTP_URL];
         size_t n_slices;
@@ -53,24 +54,39 @@ static bool read_small(const char *path, char *ret, size_t size)
 
 /* ---- the fleet ----------------------------------------------------------------------------- */
 
-static void sync_fleet(struct kube *kube)
+/* False: there is no room for one more. */
+static bool sync_endpoint(struct kube *kube, const struct kube_endpoint *endpoint)
 {
         struct agent *agent = kube->agent;
+        struct fleet_replica *replica;
 
-        agent_unlist(agent, kube->origin);
-        for (size_t i = 0; i < kube->n_slices; i++)
-                for (size_t j = 0; j < kube->slices[i].n; j++) {
-                        const struct kube_endpoint *endpoint = &kube->slices[i].at[j];
-                        struct fleet_replica *replica = agent_replica(agent, endpoint->name, endpoint->address,
-                                                                      kube->origin, &kube->service.config);
+        if (agent->fleet.n == FLEET_MAX && !fleet_find(&agent->fleet, endpoint->name))
+                return false;
+        replica = agent_replica(agent, endpoint->name, endpoint->address, kube->origin, &kube->service.config);
+        if (!replica)
+                return true;
+        if (endpoint->is_ready && !replica->is_ready)
+                replica->probe_at = agent->now;
+        replica->is_ready = endpoint->is_ready;
+        replica->is_terminating = endpoint->is_terminating;
+        return true;
+}
 
-                        if (!replica)
-                                continue;
-                        if (endpoint->is_ready && !replica->is_ready)
-                                replica->probe_at = agent->now;
-                        replica->is_ready = endpoint->is_ready;
-                        replica->is_terminating = endpoint->is_terminating;
-                }
+static void sync_fleet(struct kube *kube)
+{
+        size_t n_left_out = 0;
+
+        agent_unlist(kube->agent, kube->origin);
+        for (size_t i = 0; i < kube->n_slices; i++) {
+                n_left_out += kube->slices[i].n_left_out;
+                for (size_t j = 0; j < kube->slices[i].n; j++)
+                        n_left_out += !sync_endpoint(kube, &kube->slices[i].at[j]);
+        }
+        if (n_left_out && !kube->is_short)
+                agent_log(kube->agent,
+                          "service %s: %zu of its endpoints are not used: a router has at most %d replicas",
+                          kube->service.service, n_left_out, FLEET_MAX);
+        kube->is_short = n_left_out > 0;
 }
 
 /* A list is stored whole before the fleet is updated; an event updates it at once. */

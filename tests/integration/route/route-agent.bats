@@ -585,6 +585,21 @@ replica_tcp() {
         until_ is null state pod-0
 }
 
+@test "a service with more endpoints than a router can have is served as far as it goes, and that is said once" {
+        outside
+        echo secret-token > "$dir/token"
+        jq -cn '{metadata: {name: "s", resourceVersion: "1"}, ports: [{name: "http", port: 9}],
+                 endpoints: [range(70) | {addresses: ["127.0.1.\(.)"], conditions: {ready: true}}]}' > "$dir/slice"
+        printf '{"metadata":{"resourceVersion":"0"},"items":[%s]}' "$(cat "$dir/slice")" > "$dir/outside/slices.json"
+        configure 'kubernetes:' "- {service: chat, namespace: prod, port: http, api: 'unix:$dir/outside/sublet.sock', token: $dir/token, models: [m]}"
+        agent_start
+        until_ grep -q 'service chat: 6 of its endpoints are not used: a router has at most 64 replicas' "$dir/said"
+        until_ eval '[ "$(api /v1/state | jq ".replicas | length")" = 64 ]'
+        printf '{"type":"MODIFIED","object":%s}\n' "$(cat "$dir/slice")" >> "$dir/outside/events"
+        sleep 0.5
+        [ "$(grep -c 'are not used\|there are 64' "$dir/said")" = 1 ]
+}
+
 @test "a service without endpoints has its models all the same: its first pod answers who waited" {
         outside
         replica_tcp

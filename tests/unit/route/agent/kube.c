@@ -81,6 +81,24 @@ static void what_is_none_is_left_out(void **state)
         assert_int_equal(slice.n, 0);
 }
 
+static void endpoints_without_room_are_counted(void **state)
+{
+        static char text[16384];
+        size_t at = 0;
+
+        (void)state;
+        at += (size_t)snprintf(text, sizeof(text),
+                               "{\"metadata\":{\"name\":\"s\"},\"ports\":[{\"port\":1}],\"endpoints\":[");
+        for (int i = 0; i < KUBE_ENDPOINTS + 5; i++)
+                at += (size_t)snprintf(text + at, sizeof(text) - at, "{\"addresses\":[\"10.0.0.%d\"]},", i);
+        (void)snprintf(text + at, sizeof(text) - at, "{\"addresses\":[\"no.address\"]}]}");
+        assert_true(reads(text, ""));
+        assert_int_equal(slice.n, KUBE_ENDPOINTS);
+        assert_int_equal(slice.n_left_out, 5);
+        assert_true(reads(two, ""));
+        assert_int_equal(slice.n_left_out, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -88,6 +106,7 @@ int main(void)
                 cmocka_unit_test(ready_that_is_not_said_is_ready),
                 cmocka_unit_test(the_older_form_reads_the_same),
                 cmocka_unit_test(what_is_none_is_left_out),
+                cmocka_unit_test(endpoints_without_room_are_counted),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
