@@ -73,9 +73,10 @@ struct entity {
 
         bool is_new;
         bool is_time_sliced;
-        bool is_at_cap; /* its weight is its cap */
-        bool has_turn;  /* still to come in this round */
-        nsec turn;      /* its length */
+        bool is_at_cap;        /* its weight is its cap */
+        bool has_turn;         /* still to come in this round */
+        nsec turn;             /* its length */
+        unsigned int n_missed; /* short rounds in a row without a turn */
         nsec owed, debt;
         nsec yielded;       /* account.c, A2: what always-on entities may still have of its turns at their cost */
         nsec allowance;     /* of debt, while always-on */

@@ -15,7 +15,8 @@
  *      S4  Each entity has TURN_ROOM of a round in the mean, whatever that makes of S3: a handover loses 0.2 ms of work
  *          and 0.9 ms of calls.
  *      S5  A part of a round shorter than TURN_SHORT is saved up for a later one. What is owed changes a turn by a
- *          quarter: one that has had too much is slowed, not stopped.
+ *          quarter: one that has had too much is slowed, not stopped. Who waits for nothing gives back a handover and
+ *          a half at least: it has that much more than its turn, and a quarter of a short one is less.
  *      S6  A synchronous entity is taken off without preemption in a short round: it ends by itself within a step, and
  *          a preemption would take the next one off the device, too (0.2 ms more of work; docs/time.md).
  *
@@ -160,13 +161,14 @@ static nsec since_launch(struct turns *turns, struct entity *entity, const struc
 static void ring_look(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec span = since_launch(turns, entity, tenant), on = nsec_max(entity->switched_at, entity->started_at);
+        bool is_pending = tenant->work == TURNS_WORK_PENDING;
 
         if (tenant->work == TURNS_WORK_UNKNOWN || !entity->is_enabled || !tenant->is_resident ||
             turns->now - on < LEARN || turns->now - entity->looked_at < LEARN / 2)
                 return; /* S2 */
         entity->looked_at = turns->now;
-        entity->n_pending = tenant->work == TURNS_WORK_PENDING ? entity->n_pending + 1 : 0;
-        evidence(entity, tenant->work == TURNS_WORK_PENDING ? IS_PENDING : IS_DRAINED);
+        entity->n_pending = is_pending ? entity->n_pending + 1 : 0;
+        evidence(entity, is_pending ? IS_PENDING : IS_DRAINED);
         if (!entity->has_step)
                 entity->half_step += (span - entity->half_step) / MEAN_OF;
 }
@@ -273,9 +275,10 @@ nsec steps_round(const struct turns *turns)
 /* S5 */
 nsec steps_turn(const struct turns *turns, const struct entity *entity)
 {
-        nsec turn = part(turns->round, entity->weight);
+        nsec turn = part(turns->round, entity->weight), less;
 
         if (turns->round >= turns->period)
                 return turn + entity->owed;
-        return turn + nsec_min(nsec_max(entity->owed, -turn / 4), nsec_max(turn / 4, TURN_SHORT));
+        less = entity->may_wait == INT64_MAX ? nsec_max(turn / 4, 3 * HANDOVER / 2) : turn / 4;
+        return turn + nsec_min(nsec_max(entity->owed, -less), nsec_max(turn / 4, TURN_SHORT));
 }

@@ -141,6 +141,44 @@ static void a_service_beside_a_deep_queue_waits_no_longer(void **state)
         }
 }
 
+/* What it has too much of each short turn is more than a quarter of that. */
+static void a_deep_queue_of_a_small_share_has_no_more_beside_services(void **state)
+{
+        (void)state;
+        begin();
+        (void)service(BATCH_1, 500), (void)service(BATCH_1, 300);
+        deep(200);
+        model_run(&model);
+        expect_p99(0, 12 * MSEC), expect_p99(1, 16 * MSEC);
+        expect_shares();
+        model_done(&model);
+}
+
+/* It wants more than its share: each step waits a little, and none for long, from the first second on. A turn that is
+ * too short once is missed: two rounds of 8 ms, or 5 ms of others. */
+static void class_latency_in_a_closed_loop_is_slowed_and_not_stopped(void **state)
+{
+        static const nsec steps[] = { 300 * USEC, BATCH_1, BATCH_16, 3 * MSEC };
+        static const permille shares[] = { 200, 300, 500 };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+                for (size_t k = 0; k < ARRAY_SIZE(shares); k++) {
+                        int a;
+
+                        begin();
+                        a = service(steps[i], shares[k]);
+                        model.tenants[a].class = TURNS_LATENCY;
+                        model.tenants[deep(1000 - shares[k])].class = TURNS_BATCH;
+                        model_run(&model);
+                        expect_p99(a, 14 * MSEC + 4 * steps[i]);
+                        if (model_longest_wait(&model, a, 0) > 25)
+                                fail_msg("step %ld us of %u permille waited for %ld ms", (long)(steps[i] / USEC),
+                                         shares[k], (long)model_longest_wait(&model, a, 0));
+                        model_done(&model);
+                }
+}
+
 static void where_nobody_waits_for_an_answer_turns_stay_long(void **state)
 {
         (void)state;
@@ -224,6 +262,8 @@ int main(void)
                 cmocka_unit_test(nobody_waits_for_a_long_turn_at_the_beginning),
                 cmocka_unit_test(a_service_of_thirty_percent_has_short_turns_often),
                 cmocka_unit_test(a_service_beside_a_deep_queue_waits_no_longer),
+                cmocka_unit_test(a_deep_queue_of_a_small_share_has_no_more_beside_services),
+                cmocka_unit_test(class_latency_in_a_closed_loop_is_slowed_and_not_stopped),
                 cmocka_unit_test(where_nobody_waits_for_an_answer_turns_stay_long),
                 cmocka_unit_test(services_that_begin_to_queue_keep_nobody_off),
                 cmocka_unit_test(a_period_that_was_asked_for_is_never_exceeded),
