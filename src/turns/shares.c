@@ -2,8 +2,8 @@
 /*
  * Shares of the device, and weights of time-sliced entities.
  *
- * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part). Shares that
- * add up to more than the device are scaled down.
+ * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part), a crew one
+ * for each such member. Shares that add up to more than the device are scaled down.
  *
  * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a
  * cap leaves goes to the others. If all are capped, the sum is less than the whole.
@@ -16,6 +16,12 @@
 static permille promised(const struct turns_tenant *tenant)
 {
         return tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE;
+}
+
+/* Of the equal parts of what is promised to nobody. */
+static size_t equal_parts(const struct turns_tenant *tenant)
+{
+        return tenant->n_equal ? tenant->n_equal : !tenant->share;
 }
 
 static uint32_t cap_of(const struct turns_tenant *tenant)
@@ -51,13 +57,13 @@ void shares_set(struct turns *turns, const struct turns_view *view)
 
         for (size_t i = 0; i < turns->n; i++) {
                 sum += promised(&view->tenants[i]);
-                n_equal += !view->tenants[i].share;
+                n_equal += equal_parts(&view->tenants[i]);
         }
         part = turns_equal_part(sum, n_equal);
         whole = (uint64_t)sum * TURNS_PPM + n_equal * part;
         for (size_t i = 0; i < turns->n; i++) {
                 const struct turns_tenant *tenant = &view->tenants[i];
-                uint32_t share = tenant->share ? promised(tenant) * TURNS_PPM : part;
+                uint32_t share = promised(tenant) * TURNS_PPM + (uint32_t)equal_parts(tenant) * part;
 
                 turns->entities[i].share = whole > PPM ? scale(share, PPM, whole) : share;
         }

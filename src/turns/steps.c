@@ -28,6 +28,9 @@
  *          others off. Who has not shown a drained queue for DEEP looks is taken off by preemption, and the rings
  *          alone say what it is.
  *
+ *      S9  A crew (crews.h) is as sensitive as its most sensitive member. Its members work at once, so it as a whole may
+ *          never drain; one that has drained at a look is enough.
+ *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
  */
@@ -107,7 +110,7 @@ static void beside_look(const struct turns *turns, struct entity *entity, const 
         entity->beside = ended;
         entity->n_beside = n;
         if (is_cut(turns, entity, interval)) {
-                if (!is_idle) /* else it stayed on after its step */
+                if (!is_idle && !tenant->has_waiter) /* else it stayed on after its step; S9 */
                         evidence(entity, HAS_NOT_DRAINED);
                 return;
         }
@@ -161,7 +164,7 @@ static nsec since_launch(struct turns *turns, struct entity *entity, const struc
 static void ring_look(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec span = since_launch(turns, entity, tenant), on = nsec_max(entity->switched_at, entity->started_at);
-        bool is_pending = tenant->work == TURNS_WORK_PENDING;
+        bool is_pending = tenant->work == TURNS_WORK_PENDING && !tenant->has_waiter; /* S9 */
 
         if (tenant->work == TURNS_WORK_UNKNOWN || !entity->is_enabled || !tenant->is_resident ||
             turns->now - on < LEARN || turns->now - entity->looked_at < LEARN / 2)

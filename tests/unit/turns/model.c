@@ -16,6 +16,7 @@
 #define SERVER_GAP (15 * USEC) /* from an answer to the next launch */
 #define SLICE_DELAY (1000 * USEC)
 #define SLICE_DRIVER (2048 * USEC)
+#define BESIDE 1400 /* permille: two ResNet-50 of batch 1 by MPS on an H200, docs/modes.md */
 
 uint32_t model_below(struct model *model, uint32_t bound)
 {
@@ -59,6 +60,17 @@ static bool lives(const struct model *model, const struct model_tenant *tenant)
         return tenant->begins_at <= model->now && (!tenant->ends_at || model->now < tenant->ends_at);
 }
 
+static int crew_of(const struct model *model, int context)
+{
+        return model->tenants[model->contexts[context].tenant].crew;
+}
+
+/* They are on the device together: to it they are one. */
+static bool is_one(const struct model *model, int a, int b)
+{
+        return a == b || (crew_of(model, a) && crew_of(model, a) == crew_of(model, b));
+}
+
 /* ---- the meter ------------------------------------------------------------------------------- */
 
 static void record(struct model *model, int context, bool is_on)
@@ -67,10 +79,26 @@ static void record(struct model *model, int context, bool is_on)
         assert(model->n_records - model->n_read < MODEL_RECORDS);
 }
 
+static void read_record_of_crew(struct model_crew *crew, const struct model_record *record)
+{
+        if (record->is_on) {
+                crew->resident_since = crew->started_at = record->at;
+                crew->n_starts++;
+        } else {
+                crew->metered += record->at - crew->resident_since;
+                crew->stopped_at = record->at;
+        }
+        crew->is_resident = record->is_on;
+}
+
 static void read_record(struct model *model, const struct model_record *record)
 {
         struct model_tenant *tenant = owner(model, record->context);
 
+        if (tenant->crew) {
+                read_record_of_crew(&model->crews[tenant->crew], record);
+                return;
+        }
         if (record->is_on) {
                 if (!tenant->n_resident++)
                         tenant->resident_since = record->at;
@@ -176,7 +204,7 @@ static int next_context(struct model *model)
         for (int k = 1; k <= model->n_contexts; k++) {
                 int i = (start + k) % model->n_contexts;
 
-                if (i != model->current && can_run(model, i))
+                if (can_run(model, i) && (model->current < 0 || !is_one(model, i, model->current)))
                         return i;
         }
         return -1;
@@ -189,8 +217,11 @@ static void device_off(struct model *model)
         if (context) {
                 record(model, model->current, false);
                 context->is_whole = !context->left;
-                context->is_on &= !context->is_leaving;
-                context->is_leaving = false;
+                for (int i = 0; i < model->n_contexts; i++)
+                        if (is_one(model, i, model->current)) {
+                                model->contexts[i].is_on &= !model->contexts[i].is_leaving;
+                                model->contexts[i].is_leaving = false;
+                        }
         }
         model->current = -1;
 }
@@ -225,31 +256,78 @@ static void add_span(int32_t *curve, nsec from, nsec until)
         }
 }
 
+/* How fast those work that are on the device, in permille. */
+static nsec rate_of(struct model *model)
+{
+        nsec n = 0;
+
+        for (int i = 0; i < model->n_contexts; i++)
+                n += is_one(model, i, model->current) && can_run(model, i);
+        return n > 1 ? BESIDE / n : 1000;
+}
+
+static void work(struct model *model, int i, nsec span)
+{
+        struct model_context *context = &model->contexts[i];
+
+        context->is_taken = true;
+        owner(model, i)->done += earlier(span, context->left);
+        if (context->left != NEVER)
+                context->left -= earlier(span, context->left);
+}
+
+/* Whose time it is. */
+static struct model_tenant *first_of(struct model *model, int context)
+{
+        for (int i = 0; i < model->n_contexts; i++)
+                if (is_one(model, i, context))
+                        return owner(model, i);
+        return NULL;
+}
+
 /* Time passes until then, in which nothing begins or ends. */
 static void pass(struct model *model, nsec until)
 {
         struct model_context *context = model->current >= 0 ? &model->contexts[model->current] : NULL;
         nsec span = until - model->now, ramp;
-        bool had_work = context && context->left;
+        bool worked[MODEL_CONTEXTS] = { false };
 
-        if (context) {
-                add_span(owner(model, model->current)->had, model->now, until);
-                ramp = earlier(context->ramp, span);
-                context->ramp -= ramp;
-                span -= ramp;
-        }
-        if (had_work) {
-                context->is_taken = true;
-                owner(model, model->current)->done += earlier(span, context->left);
-                if (context->left != NEVER)
-                        context->left -= earlier(span, context->left);
-        }
         for (int i = 0; i < model->n_contexts; i++)
                 if (model->contexts[i].left && lives(model, owner(model, i)))
                         add_span(owner(model, i)->wanted, model->now, until);
+        if (context) {
+                nsec rate = rate_of(model);
+
+                add_span(first_of(model, model->current)->had, model->now, until);
+                ramp = earlier(context->ramp, span);
+                context->ramp -= ramp;
+                span = (span - ramp) * rate / 1000;
+                for (int i = 0; i < model->n_contexts; i++)
+                        worked[i] = is_one(model, i, model->current) && model->contexts[i].left &&
+                                    (i == model->current || can_run(model, i));
+                for (int i = 0; i < model->n_contexts; i++)
+                        if (worked[i])
+                                work(model, i, span);
+        }
         model->now = until;
-        if (had_work && !context->left)
-                finish(model, context);
+        for (int i = 0; i < model->n_contexts; i++)
+                if (worked[i] && !model->contexts[i].left)
+                        finish(model, &model->contexts[i]);
+}
+
+/* The next of those that are on the device ends a step. */
+static nsec next_end(struct model *model)
+{
+        nsec rate = rate_of(model), at = NEVER;
+
+        for (int i = 0; i < model->n_contexts; i++) {
+                nsec left = model->contexts[i].left;
+
+                if (is_one(model, i, model->current) && left && left != NEVER)
+                        at = earlier(at, model->now + model->contexts[model->current].ramp +
+                                                 (left * 1000 + rate - 1) / rate);
+        }
+        return at;
 }
 
 /* When something happens by itself. */
@@ -273,10 +351,7 @@ static nsec next_event(struct model *model, nsec until, bool is_contended)
                 return at;
         if (is_contended)
                 at = earlier(at, later(model->slice_end, model->now));
-        if (model->contexts[model->current].left && model->contexts[model->current].left != NEVER)
-                at = earlier(at,
-                             model->now + model->contexts[model->current].ramp + model->contexts[model->current].left);
-        return at;
+        return earlier(at, next_end(model));
 }
 
 static void launch_all(struct model *model)
@@ -329,6 +404,22 @@ static void rings_watch(struct model *model)
         model->watch_at = model->now + model->options.watch * (900 + model_below(model, 200)) / 1000;
 }
 
+/* A crew stays on as long as one member has work. */
+static void pass_on(struct model *model)
+{
+        int from = model->current;
+
+        if (from < 0 || can_run(model, from))
+                return;
+        for (int i = 0; i < model->n_contexts; i++)
+                if (is_one(model, i, from) && can_run(model, i)) {
+                        model->current = i;
+                        model->contexts[i].ramp = model->contexts[from].ramp;
+                        model->contexts[from].ramp = 0;
+                        return;
+                }
+}
+
 static void advance(struct model *model, nsec until)
 {
         for (;;) {
@@ -338,6 +429,7 @@ static void advance(struct model *model, nsec until)
                 rings_watch(model);
                 if (model->incoming >= 0 && model->now >= model->switch_until)
                         device_on(model);
+                pass_on(model);
                 if (model->current >= 0 &&
                     (!model->contexts[model->current].is_on || !lives(model, owner(model, model->current))))
                         device_off(model);
@@ -373,6 +465,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         const struct model_tenant *tenant = &model->tenants[i];
         struct turns_tenant view = {
                 .id = (uint64_t)i + 1,
+                .crew = tenant->crew ? MODEL_TENANTS + (uint64_t)tenant->crew : 0,
                 .share = tenant->share,
                 .cap = tenant->cap ? tenant->cap : TURNS_WHOLE,
                 .class = tenant->class,
@@ -389,7 +482,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
                 view.work = knows_pending(model, i) ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
                 view.launched_at = tenant->launched_at;
                 view.watched_at = model->now;
-                if (tenant->kind == DEEP && tenant->n_resident)
+                if (tenant->kind == DEEP && (tenant->n_resident || model->crews[tenant->crew].is_resident))
                         view.launched_at = model->now;
         }
         if (model->options.has_signal && model->options.watch) {
@@ -400,15 +493,23 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         return view;
 }
 
+static bool is_of(const struct model *model, int context, int tenant)
+{
+        int crew = model->tenants[tenant].crew;
+
+        return model->contexts[context].tenant == tenant || (crew && crew_of(model, context) == crew);
+}
+
 static void switch_tenant(struct model *model, int tenant, bool is_disabled, bool is_gentle)
 {
         model->tenants[tenant].is_disabled = is_disabled;
         for (int i = 0; i < model->n_contexts; i++)
                 if (model->contexts[i].tenant == tenant) {
-                        model->contexts[i].is_leaving = is_disabled && is_gentle && i == model->current;
+                        model->contexts[i].is_leaving =
+                                is_disabled && is_gentle && model->current >= 0 && is_one(model, i, model->current);
                         model->contexts[i].is_on = !is_disabled || model->contexts[i].is_leaving;
                 }
-        if (is_disabled && !is_gentle && model->current >= 0 && model->contexts[model->current].tenant != tenant)
+        if (is_disabled && !is_gentle && model->current >= 0 && !is_of(model, model->current, tenant))
                 model->contexts[model->current].ramp += DISTURBED;
 }
 
@@ -431,26 +532,46 @@ static void switch_all(struct model *model, const int *who, const struct turns_o
                 advance(model, model->now + (OFF_CALL - OFF_EFFECT));
 }
 
-static void waits_watch(struct model *model, struct turns_tenant *seen, const int *who, int n, nsec *wake)
+static void waits_watch(struct model *model, struct turns_tenant *seen, const int *who, nsec *wake)
 {
+        const struct crews *crews = &model->folded;
         uint64_t resident = 0;
 
-        for (int i = 0; i < n; i++)
+        for (size_t i = 0; i < crews->n_folded; i++)
                 if (seen[i].is_resident)
                         resident = seen[i].id;
-        for (int i = 0; i < n; i++)
+        for (size_t i = 0; i < crews->n_folded; i++)
                 if (seen[i].goal) {
-                        seen[i].work = turns_work(model->turns, (size_t)i);
+                        seen[i].work = turns_work(model->turns, crews->entity_of[i]);
                         (void)waits_look(&model->tenants[who[i]].waits, &seen[i], resident, model->now,
-                                         turns_step(model->turns, (size_t)i));
+                                         turns_step(model->turns, crews->entity_of[i]));
                         *wake = earlier(*wake, model->now + 2 * MSEC);
                 }
+}
+
+static size_t crews_meter(const struct model *model, nsec until, struct crews_meter ret[static MODEL_CREWS])
+{
+        for (int i = 1; i <= MODEL_CREWS; i++) {
+                const struct model_crew *crew = &model->crews[i];
+
+                ret[i - 1] = (struct crews_meter){
+                        .id = MODEL_TENANTS + (uint64_t)i,
+                        .used = crew->metered + (crew->is_resident ? until - crew->resident_since : 0),
+                        .started_at = crew->started_at,
+                        .stopped_at = crew->stopped_at,
+                        .n_starts = crew->n_starts,
+                        .is_resident = crew->is_resident,
+                        .n_groups = 1,
+                };
+        }
+        return MODEL_CREWS;
 }
 
 static nsec decide(struct model *model)
 {
         struct turns_tenant seen[MODEL_TENANTS];
-        struct turns_order orders[MODEL_TENANTS];
+        struct turns_order folded[MODEL_TENANTS], orders[MODEL_TENANTS];
+        struct crews_meter meters[MODEL_CREWS];
         int who[MODEL_TENANTS], n = 0;
         nsec until = meter_read(model), wake;
 
@@ -459,16 +580,14 @@ static nsec decide(struct model *model)
                         seen[n] = look_at(model, i, until);
                         who[n++] = i;
                 }
-        wake = turns_next(model->turns,
-                          &(struct turns_view){
-                                  .now = model->now,
-                                  .metered_until = until,
-                                  .tenants = seen,
-                                  .n_tenants = (size_t)n,
-                          },
-                          orders);
+        crews_fold(
+                &(struct turns_view){
+                        .now = model->now, .metered_until = until, .tenants = seen, .n_tenants = (size_t)n },
+                meters, crews_meter(model, until, meters), &model->folded);
+        wake = turns_next(model->turns, &model->folded.view, folded);
+        crews_unfold(&model->folded, folded, orders);
         model->n_decisions++;
-        waits_watch(model, seen, who, n, &wake);
+        waits_watch(model, seen, who, &wake);
         for (int i = 0; i < n; i++)
                 if (model->tenants[who[i]].slice != orders[i].slice) {
                         model->tenants[who[i]].slice = orders[i].slice;

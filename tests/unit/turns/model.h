@@ -7,9 +7,13 @@
  *      a = model_add(&model, (struct model_tenant){ .kind = DEEP, .share = 700 });
  *      model_run(&model);
  *      model_had(&model, a, 1000, 1000)        its time on the device in the second second
+ *
+ * Members of a crew are on the device together. Two or more that work do BESIDE (model.c) of what one alone does, in
+ * equal parts; the crew's time is counted as its first member's.
  */
 #pragma once
 
+#include "turns/crews.h"
 #include "turns/turns.h"
 #include "turns/waits.h"
 
@@ -23,6 +27,7 @@ enum {
         MODEL_CONTEXTS = 512,
         MODEL_RECORDS = 8192,
         MODEL_QUEUE = 512,
+        MODEL_CREWS = 8,
 };
 
 enum model_kind {
@@ -45,6 +50,7 @@ struct model_tenant {
         nsec work, gap;
         nsec begins_at, ends_at; /* 0: from the beginning, to the end */
         int n_contexts;          /* processes; 0: one */
+        int crew;                /* from 1: it works side by side with the others of it; 0: none */
         bool is_graph;           /* SYNC: the ring entry is taken when all but a tenth is done */
 
         /* results */
@@ -83,6 +89,14 @@ struct model_context {
         bool is_taken;                 /* the device has begun the latest launch */
 };
 
+/* What the meter has of a crew: one context, whoever of its members works. */
+struct model_crew {
+        nsec metered, resident_since;
+        bool is_resident;
+        nsec started_at, stopped_at;
+        uint64_t n_starts;
+};
+
 struct model_record {
         nsec at;
         int context;
@@ -119,6 +133,9 @@ struct model {
         /* the meter */
         struct model_record records[MODEL_RECORDS];
         uint64_t n_records, n_read;
+
+        struct model_crew crews[MODEL_CREWS + 1];
+        struct crews folded;
 
         struct turns *turns;
         nsec n_calls, n_decisions; /* on and off; turns_next */
