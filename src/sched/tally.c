@@ -31,6 +31,16 @@ static struct sched_entity *tenant_of_record(const struct sched *sched, const st
         return tenant ? tenant : tenant_of_shim(sched, record->pid);
 }
 
+/* They work at once, and so do their spans. */
+static void trace_crew(struct sched *sched, struct trace_span span)
+{
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (sched->tenants[i]->crew == sched->crew && crew_is_at_work(sched, sched->tenants[i])) {
+                        span.tenant = sched->tenants[i]->id;
+                        trace_put(sched->trace, &span);
+                }
+}
+
 static void close_interval(struct sched *sched, nsec at)
 {
         struct sched_entity *tenant = sched->resident;
@@ -40,16 +50,21 @@ static void close_interval(struct sched *sched, nsec at)
 
         if (!sched->is_occupied)
                 return;
+        crew_off(sched->crew, sched->occupied_since, at, !tenant);
         if (tenant) {
                 tenant->closed += at - sched->occupied_since;
                 tenant->stopped_at = at;
                 quiet_account(sched, tenant, at);
-        } else
+        } else if (!sched->crew)
                 sched->state.foreign_used += at - sched->occupied_since;
         sched->busy_used += at - sched->occupied_since;
+        if (tenant || !sched->crew)
+                trace_put(sched->trace, &span);
+        else
+                trace_crew(sched, span);
         sched->is_occupied = false;
         sched->resident = NULL;
-        trace_put(sched->trace, &span);
+        sched->crew = NULL;
 }
 
 /* It is on the device: by itself, or because a kick had disabled it while it had work. */
@@ -81,13 +96,16 @@ static void open_interval(struct sched *sched, const struct meter_record *record
 {
         sched->is_occupied = true;
         sched->resident = tenant_of_record(sched, record);
+        sched->crew = sched->resident ? sched->resident->crew : crew_of_server(sched, record->pid);
         sched->context = record->context;
+        sched->process = record->pid;
         sched->occupied_since = record->at;
         sched->state.n_switches++;
-        if (!sched->resident) {
+        crew_on(sched->crew, record->at);
+        if (!sched->resident && !sched->crew)
                 note_unknown(sched, record);
+        if (!sched->resident)
                 return;
-        }
         sched->resident->started_at = record->at;
         sched->resident->n_turns++;
         quiet_resumed(sched->resident, record->at);
@@ -127,6 +145,7 @@ void tally_until(struct sched *sched, nsec until)
                 until = sched->occupied_since;
         if (until > sched->state.metered_until)
                 sched->state.metered_until = until;
+        crews_until(sched);
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
                 nsec used = tenant->closed;
@@ -166,8 +185,10 @@ static void context_learn(struct sched *sched, struct sched_entity *tenant, uint
         if (map_put(&sched->contexts, context, tenant) < 0)
                 return;
         tenant->channels.contexts[tenant->channels.n_contexts++] = context;
-        if (sched->is_occupied && !sched->resident && sched->context == context)
+        if (sched->is_occupied && !sched->resident && !sched->crew && sched->context == context) {
                 sched->resident = tenant; /* the meter saw it before its channel was in the control block */
+                sched->crew = tenant->crew;
+        }
 }
 
 /* The meter may name any group: that it says copy engine means nothing. */
