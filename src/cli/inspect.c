@@ -111,6 +111,7 @@ static void print_who(const json_t *tenant, const json_t *changed)
                 line("swap", text);
         }
         line("job", field_text(tenant, "job"));
+        line("group", field_text(tenant, "group"));
         line("sms", field_text(tenant, "sms"));
         print_labels(json_object_get(tenant, "labels"));
         (void)snprintf(text, sizeof(text), "%llu, under the shim %llu",

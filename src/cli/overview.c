@@ -121,6 +121,7 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
         copy(row->class, sizeof(row->class), tenant, "class");
         copy(row->sms, sizeof(row->sms), tenant, "sms");
         copy(row->job, sizeof(row->job), tenant, "job");
+        copy(row->group, sizeof(row->group), tenant, "group");
         copy(row->command, sizeof(row->command), tenant, "command");
         row->uid = (unsigned int)field_number(tenant, "uid");
         row->n_processes = (unsigned int)field_number(tenant, "processes");
@@ -194,7 +195,8 @@ int overview_update(struct overview *overview, const json_t *devices, const json
 
 static bool matches(const struct overview_row *row, const char *word)
 {
-        return strcasestr(row->tenant, word) || strcasestr(row->command, word) || strcasestr(row->job, word);
+        return strcasestr(row->tenant, word) || strcasestr(row->command, word) || strcasestr(row->job, word) ||
+               strcasestr(row->group, word);
 }
 
 void overview_filter(struct overview *overview)

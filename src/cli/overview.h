@@ -35,8 +35,8 @@ struct overview_process {
 
 struct overview_row {
         char tenant[OVERVIEW_NAME], class[16], command[128];
-        char job[64]; /* empty: none */
-        char sms[16]; /* its part of the multiprocessors: "25%", "32"; empty: all */
+        char job[64], group[64]; /* empty: none */
+        char sms[16];            /* its part of the multiprocessors: "25%", "32"; empty: all */
         unsigned int device, uid, n_processes;
         double granted, promised, share, cap; /* permille; cap 1000: none */
         bytes held, quota, peak;
@@ -66,7 +66,7 @@ struct overview {
         struct overview_row *rows;
         size_t n_devices, n_rows, n_tenants;
         size_t n_hidden;            /* rows behind those: the filter hides them, and they are remembered */
-        char filter[OVERVIEW_NAME]; /* only rows with it in name, command or job; "": all */
+        char filter[OVERVIEW_NAME]; /* only rows with it in name, command, job or group; "": all */
 };
 
 /* Takes the daemon's answers, and removes tenants that they lack. A tenant that is new here begins with the minute that

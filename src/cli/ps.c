@@ -33,7 +33,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
                             "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. SMS, where\n"
                             "some tenant has only a part of the multiprocessors: how many. JOB: tenants of a job\n"
-                            "come on and go off together, as a tenant does on all its devices. PLANE is the\n"
+                            "come on and go off together, as a tenant does on all its devices. GROUP: tenants of a\n"
+                            "group run side by side, and take turns with others as one. PLANE is the\n"
                             "enforcement mode: a gate outside, a gate to which its programs attached themselves, or\n"
                             "libsublet.so inside them (preload: no share of time, SHARE is -). REFUSED, where it is\n"
                             "not 0: driver calls that have no rule or want another capability ('sublet events').\n"
@@ -98,7 +99,7 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                                                    up[WHEN_TEXT], index[96], processes[24], user[WHEN_TEXT],
                                                    refused[24] = "-", goal[80], swapped[BYTES_TEXT] = "-";
         const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms"),
-                   *job = field_text(tenant, "job");
+                   *job = field_text(tenant, "job"), *group = field_text(tenant, "group");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
         nsec since = field_moment(tenant, "since");
 
@@ -123,16 +124,16 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                           permille_format((unsigned int)field_permille(device, "share_permille"), share) :
                           "-",
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
-                  *goal ? goal : "-", *engines ? engines : "-", *job ? job : "-", refused, field_text(tenant, "class"),
-                  field_text(tenant, "plane"), field_text(tenant, "state"), duration_format(now - since, up), processes,
-                  field_text(tenant, "command"), NULL);
+                  *goal ? goal : "-", *engines ? engines : "-", *job ? job : "-", *group ? group : "-", refused,
+                  field_text(tenant, "class"), field_text(tenant, "plane"), field_text(tenant, "state"),
+                  duration_format(now - since, up), processes, field_text(tenant, "command"), NULL);
 }
 
 static int print_table(const json_t *tenants)
 {
-        static const char *const least[] = { "PROCESSES", "PLANE",   "CLASS", "CAP",   "REFUSED", "SMS",
-                                             "ENGINES",   "P99",     "JOB",   "PID",   "SWAPPED", "SWAP",
-                                             "SINCE",     "COMMAND", "USER",  "SHARE", NULL };
+        static const char *const least[] = { "PROCESSES", "PLANE", "CLASS",   "CAP",   "REFUSED", "SMS",
+                                             "ENGINES",   "P99",   "JOB",     "GROUP", "PID",     "SWAPPED",
+                                             "SWAP",      "SINCE", "COMMAND", "USER",  "SHARE",   NULL };
         nsec now = clock_realtime();
         const json_t *tenant, *device;
         struct table table;
@@ -140,8 +141,8 @@ static int print_table(const json_t *tenants)
         int r;
 
         table_init(&table, "TENANT", "USER", "PID>?", "DEVICE>", "MEMORY>", "SWAPPED>?", "SWAP?", "GPU>", "SHARE>",
-                   "CAP>", "SMS>?", "P99>?", "ENGINES?", "JOB?", "REFUSED>?", "CLASS", "PLANE", "STATE", "SINCE>",
-                   "PROCESSES>", "COMMAND", NULL);
+                   "CAP>", "SMS>?", "P99>?", "ENGINES?", "JOB?", "GROUP?", "REFUSED>?", "CLASS", "PLANE", "STATE",
+                   "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
                         row(&table, tenant, device, now);

@@ -310,6 +310,8 @@ static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
                 (void)snprintf(sms, sizeof(sms), "SMS %s, ", row->sms);
         if (*row->job)
                 (void)snprintf(job, sizeof(job), "job %s, ", row->job);
+        else if (*row->group)
+                (void)snprintf(job, sizeof(job), "group %s, ", row->group);
         besides(row, more, sizeof(more));
         (void)snprintf(text, sizeof(text),
                        "%s: %s, %scap %s, %s%spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
@@ -340,7 +342,7 @@ static void draw_help(struct frame *frame, int y, int n_rows)
         static const char *const lines[] = {
                 "q, ^C          quit",
                 "s, r           sort by another column; reverse",
-                "/              only tenants with this word in name, command or job",
+                "/              only tenants with this word in name, command, job or group",
                 "e              end the chosen tenant, after a question",
                 "p              its processes, with what each holds",
                 "arrows, j, k   choose; its details are at the bottom",

@@ -111,19 +111,15 @@ static void withdraw_lease(struct connection *connection)
 static const char *check_ready(const struct connection *connection)
 {
         const struct daemon *daemon = connection->daemon;
+        const char *why;
 
-        if (!message_lease_is_spatial(&connection->tenant->lease))
+        if (!message_lease_is_client(&connection->tenant->lease))
                 return "";
-        for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                if (!tenant_has(connection->tenant, i) || mps_is_ready(daemon, i))
-                        continue;
-                if (daemon->devices[i].mps.failure[0])
-                        return daemon->devices[i].mps.failure;
-                return clock_now() - connection->tenant->state_since > READY_SEC * NSEC_PER_SEC ?
-                               "nvidia-cuda-mps-control does not get ready; its log is in DIR/mps" :
-                               NULL;
-        }
-        return "";
+        if (mps_is_ready(daemon, &connection->tenant->lease, &why) || *why)
+                return why;
+        return clock_now() - connection->tenant->state_since > READY_SEC * NSEC_PER_SEC ?
+                       "nvidia-cuda-mps-control does not get ready; its log is in DIR/mps" :
+                       NULL;
 }
 
 static void answer_lease(struct connection *connection)
@@ -141,7 +137,7 @@ static void answer_lease(struct connection *connection)
                 return;
         }
         env = json_object();
-        if (message_lease_is_spatial(lease))
+        if (message_lease_is_client(lease))
                 mps_environment(connection->daemon, lease, env);
         if (message_lease_is_mig(lease))
                 mig_environment(lease, env);

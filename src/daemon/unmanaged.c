@@ -126,12 +126,12 @@ static bool is_of(const struct tenant *tenant, pid_t process)
                                             tenant->run && descends(process, tenant->run);
 }
 
-static bool is_ours(const struct daemon *daemon, pid_t process)
+static bool is_ours(struct daemon *daemon, pid_t process)
 {
         if (process <= 0 || process == getpid() || tenants_find_shim(&daemon->tenants, process))
                 return true;
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                if (process == daemon->devices[i].mps.server || process == daemon->devices[i].mps.control)
+                if (mps_has(daemon, i, process))
                         return true;
         return false;
 }
@@ -221,8 +221,8 @@ static void forget_uncounted(struct unmanaged *unmanaged, const struct listed *n
 /* Memory of an MPS server, or in instances, is in no book. */
 static bool can_compare(const struct device *device, const struct listed *now)
 {
-        return now->has_total && !device->is_lost && !device->info.has_mig && !device->mps.server &&
-               !device->mps.control && !device->daemon->is_recovering;
+        return now->has_total && !device->is_lost && !device->info.has_mig && !device->mps &&
+               !device->daemon->is_recovering;
 }
 
 static void compare(struct daemon *daemon, const struct listed *now)

@@ -66,10 +66,8 @@ static void check_mps(struct findings *findings, const char *dir)
         bool is_simulated = getenv("SUBLET_SIM");
         struct offers_mps mps = { 0 };
         char path[PATH_MAX];
-        uint64_t begun;
 
-        for (unsigned int i = 0; i < GPU_DEVICES_MAX; i++)
-                mps.is_ours |= mps_control(dir, i, &begun) != 0;
+        mps.is_ours = mps_is_any(dir);
         mps.has_process = !is_simulated && !mps.is_ours && count_mps();
         (void)snprintf(path, sizeof(path), "%s/control", pipes ? pipes : "/tmp/nvidia-mps");
         mps.has_pipe = !is_simulated && access(path, F_OK) == 0;

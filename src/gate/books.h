@@ -74,6 +74,10 @@ uint32_t channel_control_reserve(struct request *request);
 void channel_control_begun(struct request *request, const struct ledger_object *object);
 void channel_control_placed(struct request *request, const struct ledger_object *object);
 
+/* lent.c: a second handle of the MPS server's group. Room for it: RM_STATUS_OK, or the answer; and it is there. */
+uint32_t lent_reserve(struct request *request);
+void lent_put(struct request *request, const struct ledger_object *object);
+
 /* All of the tenant's on the device, by one call: the driver counts. 0; -errno. */
 int channels_switch(struct gate *gate, unsigned int device, bool is_disabled);
 

@@ -18,6 +18,7 @@
  * anything else goes back.
  */
 #include "gate/act.h"
+#include "gate/books.h"
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
@@ -145,7 +146,7 @@ static uint32_t take_lent(struct request *request, struct ledger_object *object,
 
         if (size && size <= MAILBOX_MAX)
                 return charge_foreign(request, object, ret);
-        if (!size && is_group(request, object)) {
+        if (!size && is_group(request, object) && lent_reserve(request) == RM_STATUS_OK) {
                 object->class_number = RM_CLASS_GROUP;
                 return RM_STATUS_OK;
         }
@@ -241,6 +242,16 @@ static uint32_t commit_dup(struct request *request, struct owner *owner, enum so
         return status;
 }
 
+/* The scheduler learns of the channels in it as of others. */
+static void note_lent(struct request *request)
+{
+        uint32_t handle = rm_get32(request->block, request->call.block_size, request->call.object_at);
+        struct ledger_object object;
+
+        if (object_get(request->gate, request->call.client, handle, &object) && object.class_number == RM_CLASS_GROUP)
+                lent_put(request, &object);
+}
+
 /* The call, with the locks of both clients. *ret_r: as of perform. A status; RM_STATUS_OK also if the driver
  * refused. */
 static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_r)
@@ -256,8 +267,12 @@ static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_
         if (status != RM_STATUS_OK)
                 return status;
         *ret_r = perform(request);
-        if (request_is_done(request, *ret_r))
-                return commit_dup(request, owner, source, entry);
+        if (request_is_done(request, *ret_r)) {
+                status = commit_dup(request, owner, source, entry);
+                if (status == RM_STATUS_OK && owner->is_server)
+                        note_lent(request);
+                return status;
+        }
         entry_drop(request->gate, entry);
         return RM_STATUS_OK;
 }

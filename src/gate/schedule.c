@@ -28,7 +28,7 @@ static bool is_scheduled(const struct group *group, const struct channel *channe
 
 static enum need group_need(const struct channels *channels, const struct group *group)
 {
-        if (!group)
+        if (!group || group->is_lent)
                 return NOT_OURS;
         if (!group->is_scheduled)
                 return NEEDED;

@@ -234,6 +234,17 @@ void channel_control_placed(struct request *request, const struct ledger_object 
         (void)object;
 }
 
+uint32_t lent_reserve(struct request *request)
+{
+        (void)request;
+        return RM_STATUS_INSUFFICIENT_RESOURCES; /* no server lends to a program without a gate */
+}
+
+void lent_put(struct request *request, const struct ledger_object *object)
+{
+        (void)request, (void)object;
+}
+
 void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
 {
         (void)gate;

@@ -100,18 +100,18 @@ static int read_audit(const struct flag *flag, const char *value, struct err *er
 /* Only the program itself, or MPS, can limit a tenant to some multiprocessors: a supervisor cannot. */
 static int check_sms(struct run *run, struct err *err)
 {
-        bool is_spatial = run->mode && !strcmp(run->mode, "spatial");
+        bool is_spatial = run->group || (run->mode && !strcmp(run->mode, "spatial"));
 
         if (!run->sms.permille && !run->sms.count)
                 return 0;
         if (!run->is_preload && !is_spatial)
-                return err_say(err, -EINVAL,
-                               "--sms is enforced inside the program or by MPS: add --preload or --mode spatial");
+                return err_say(
+                        err, -EINVAL,
+                        "--sms is enforced inside the program or by MPS: add --preload, --mode spatial or --group");
         if (!is_spatial)
                 return 0;
         if (run->sms.count)
-                return err_say(err, -EINVAL, "--mode spatial divides by percent: --sms 25%%, not --sms %u",
-                               run->sms.count);
+                return err_say(err, -EINVAL, "MPS divides by percent: --sms 25%%, not --sms %u", run->sms.count);
         if (!run->cap || run->sms.permille < run->cap)
                 run->cap = run->sms.permille;
         run->sms_text = NULL; /* the cap expresses it */
@@ -141,8 +141,7 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 RUN_FLAGS(run),
                 { "ipc", 0, flag_word, &ipc, "=private|host",
                   "CUDA IPC with other tenants: refused (default), or charged to both", NULL },
-                { "audit", 0, read_audit, &run->audit_ms, "MS",
-                  "compare with the driver's own figure every MS ms (default: 1000)", NULL },
+                { "audit", 0, read_audit, &run->audit_ms, "MS", "ask the driver so often (default: 1000)", NULL },
                 { "share", 0, read_percent, &run->share, "PERCENT",
                   "GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')", NULL },
                 { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that it never exceeds", NULL },
@@ -156,14 +155,15 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "come back when it has started, print its name; output goes to NAME.log", NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
                 { "tty", 't', refuse_terminal, run, NULL, NULL, NULL },
-                { "job", 0, flag_text, &run->job, "NAME",
-                  "tenants of yours with the same job come on and go off together", NULL },
+                { "job", 0, flag_text, &run->job, "NAME", "come on and go off together with others of yours in it",
+                  NULL },
+                { "group", 0, flag_text, &run->group, "NAME", "run side by side with others of yours in it", NULL },
                 { "label", 'l', read_label, run->labels, "NAME=VALUE",
                   "for accounts, such as team=video; several may be given: 'sublet usage --by label:team'", NULL },
                 { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */
                   "take turns (default), share the device by MPS, or use a MIG instance", NULL },
                 { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",
-                  "multiprocessors to compute on (with --preload, or --mode spatial)", NULL },
+                  "multiprocessors to compute on (with --preload, --mode spatial or --group)", NULL },
                 { "wait", 0, read_wait, &run->wait, "[=TIME]",
                   "wait until there is room for the lease: 10m, without a time for as long as it takes", NULL },
                 { "no-daemon", 0, flag_is, &run->is_alone, NULL, "only the quota, even if a daemon is running", NULL },

@@ -48,6 +48,7 @@ struct run {
         const char *directory;    /* `sublet lease`: the directory that is to be made; NULL: none */
         const char *attach;       /* --attach; NULL: auto */
         const char *job;          /* NULL: none */
+        const char *group;        /* NULL: none */
         char labels[LABELS_TEXT]; /* wire/labels.h */
         permille share;           /* 0: not given */
         permille cap;             /* 0: not given */

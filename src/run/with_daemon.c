@@ -45,14 +45,15 @@ static int path_of(const struct run *run, char path[static SOCKET_PATH], struct 
 static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
-                return err_say(
-                        err, -ENOTCONN,
-                        "--share, --cap, --class, --latency, --sleep-after, --swap, --job, --label, --mode and --wait "
-                        "need the daemon, "
-                        "and none "
-                        "is in %s: "
-                        "start it with 'sublet daemon'",
-                        run->dir);
+                return err_say(err, -ENOTCONN,
+                               "--share, --cap, --class, --latency, --sleep-after, --swap, --job, --group, --label, "
+                               "--mode and "
+                               "--wait "
+                               "need the daemon, "
+                               "and none "
+                               "is in %s: "
+                               "start it with 'sublet daemon'",
+                               run->dir);
         if (run->is_dir_named)
                 return err_say(err, -ENOTCONN,
                                "no daemon is in %s: start it with 'sublet daemon --dir %s', or say --no-daemon for a "
@@ -66,7 +67,7 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
         bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->swap || run->mode ||
-                     run->job || run->labels[0] || run->wait;
+                     run->job || run->group || run->labels[0] || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
@@ -74,7 +75,8 @@ int run_has_daemon(const struct run *run, bool *ret, struct err *err)
                 return r;
         if (wants && run->is_alone)
                 return err_say(err, -EINVAL,
-                               "--share, --cap, --class, --latency, --sleep-after, --job, --label, --mode and --wait "
+                               "--share, --cap, --class, --latency, --sleep-after, --job, --group, --label, --mode and "
+                               "--wait "
                                "need the daemon: "
                                "leave --no-daemon "
                                "out");
@@ -138,6 +140,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
             !text_copy(request.capabilities, sizeof(request.capabilities), run->grant.capabilities) ||
             !text_copy(request.mode, sizeof(request.mode), run->mode) ||
             !text_copy(request.job, sizeof(request.job), run->job) ||
+            !text_copy(request.group, sizeof(request.group), run->group) ||
             !text_copy(request.labels, sizeof(request.labels), run->labels) ||
             !text_copy(request.attach, sizeof(request.attach), run->attach) ||
             !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||

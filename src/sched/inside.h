@@ -6,7 +6,7 @@
  *      thread.c    the thread's loop
  *      tally.c     attributes what the meter says
  *      quiet.c     time on the device without a sign of work: what of it is billed; idle.c estimates it
- *      crews.c     tenants that share the device as one among others: their meter, and what each is billed
+ *      teams.c     tenants that share the device as one among others: their meter, and what each is billed
  *      together.c  what all devices decide together
  *      orders.c    carries out what turns_next says
  *      engines.c   the same for the fixed-function engines, each by itself
@@ -21,7 +21,7 @@
 #include "base/map.h"
 #include "gpu/meter.h"
 #include "sched/idle.h"
-#include "turns/crews.h"
+#include "turns/teams.h"
 #include "turns/engines.h"
 
 #include <pthread.h>
@@ -78,21 +78,21 @@ struct sched_engine {
 };
 
 /* The tenants of a trust group. */
-struct sched_crew {
+struct sched_team {
         uint64_t id;
-        unsigned int n_members;
+        unsigned int n_mates;
         pid_t server; /* MPS's, in whose context they work; 0: not known, and each works in a context of its own */
         nsec closed;  /* on the device, in intervals that have ended */
         nsec used;    /* with the open one; never falls */
         nsec served;  /* of that, in the server's context */
-        nsec billed;  /* of which so much is billed to members */
+        nsec billed;  /* of which so much is billed to mates */
         nsec started_at, stopped_at;
         uint64_t n_turns;
 };
 
 struct sched_entity {
         struct sched_entity *next; /* of sched->removed */
-        struct sched_crew *crew;   /* NULL: none */
+        struct sched_team *team;   /* NULL: none */
         uint64_t id, gang;
         struct control_block *control;
         struct control_device *device; /* on the control block */
@@ -156,8 +156,8 @@ struct sched {
 
         /* what is on the device, as of metered_until */
         bool is_occupied;
-        struct sched_entity *resident; /* NULL, while occupied: a context of no tenant, or of a crew's server */
-        struct sched_crew *crew;       /* of which something is on it */
+        struct sched_entity *resident; /* NULL, while occupied: a context of no tenant, or of a team's server */
+        struct sched_team *team;       /* of which something is on it */
         uint32_t context, process;
         nsec occupied_since;
         uint32_t unknown[SCHED_UNKNOWN_MAX];
@@ -185,9 +185,9 @@ struct sched {
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
-        struct crews crews; /* what turns sees of the view, and what it says */
-        struct crews_meter crew_meters[TURNS_TENANTS_MAX];
-        struct turns_order crew_orders[TURNS_TENANTS_MAX];
+        struct teams teams; /* what turns sees of the view, and what it says */
+        struct teams_meter team_meters[TURNS_TENANTS_MAX];
+        struct turns_order team_orders[TURNS_TENANTS_MAX];
         struct turns_sign signs[TURNS_TENANTS_MAX];
         struct turns_gang_order gang_orders[TURNS_TENANTS_MAX];
         bool has_told;                /* of gangs, in the latest pass: together.c */
@@ -217,15 +217,15 @@ void tally_second(struct sched *sched, nsec now); /* notes the figures of the pa
 void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret);
 void tally_device(const struct sched *sched, struct sched_device *ret);
 
-/* crews.c: under the lock */
-int crew_join(struct sched *sched, struct sched_entity *tenant, uint64_t crew); /* 0: none. 0; -ENOMEM */
-void crew_part(struct sched *sched, struct sched_entity *tenant);
-struct sched_crew *crew_of_server(const struct sched *sched, uint32_t process);     /* NULL: none's */
-void crew_on(struct sched_crew *crew, nsec at);                                     /* NULL is fine; likewise below */
-void crew_off(struct sched_crew *crew, nsec from, nsec until, bool is_served);      /* an interval has ended */
-void crews_until(struct sched *sched);                                              /* of metered_until */
-void crews_view(struct sched *sched, const struct turns_view *view);                /* fills sched->crews */
-bool crew_is_at_work(const struct sched *sched, const struct sched_entity *tenant); /* in the server's context */
+/* teams.c: under the lock */
+int team_join(struct sched *sched, struct sched_entity *tenant, uint64_t team); /* 0: none. 0; -ENOMEM */
+void team_part(struct sched *sched, struct sched_entity *tenant);
+struct sched_team *team_of_server(const struct sched *sched, uint32_t process);     /* NULL: none's */
+void team_on(struct sched_team *team, nsec at);                                     /* NULL is fine; likewise below */
+void team_off(struct sched_team *team, nsec from, nsec until, bool is_served);      /* an interval has ended */
+void teams_until(struct sched *sched);                                              /* of metered_until */
+void teams_view(struct sched *sched, const struct turns_view *view);                /* fills sched->teams */
+bool team_is_at_work(const struct sched *sched, const struct sched_entity *tenant); /* in the server's context */
 
 /* quiet.c: under the lock */
 void quiet_account(struct sched *sched, struct sched_entity *tenant, nsec until); /* on the device until then */

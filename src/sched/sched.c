@@ -69,7 +69,7 @@ void sched_device_lost(struct sched *sched)
         sched->state.is_lost = true;
         sched->is_occupied = false;
         sched->resident = NULL;
-        sched->crew = NULL;
+        sched->team = NULL;
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->device->is_disabled = 0;
         sched_event_put(sched, SCHED_DEVICE_LOST, 0, 0);
@@ -139,7 +139,7 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
                         return -EEXIST;
                 if (sched->n_tenants == TURNS_TENANTS_MAX)
                         return -ENOSPC;
-                if (crew_join(sched, tenant, from->crew) < 0)
+                if (team_join(sched, tenant, from->team) < 0)
                         return -ENOMEM;
                 tally_channels(sched, tenant);
                 tenant->must_kick = tenant->channels.n > 0; /* it may be on the device, and no record says so */
@@ -171,9 +171,9 @@ static void tenant_unlink(struct sched *sched, struct sched_entity *tenant)
         if (sched->resident == tenant) {
                 sched->resident = NULL;
                 sched->is_occupied = false;
-                sched->crew = NULL;
+                sched->team = NULL;
         }
-        crew_part(sched, tenant);
+        team_part(sched, tenant);
         while (sched->tenants[i] != tenant)
                 i++;
         sched->tenants[i] = sched->tenants[--sched->n_tenants];
@@ -231,7 +231,7 @@ void sched_wake(struct sched *sched)
 
 static void row_fill(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret)
 {
-        bool is_resident = sched->is_occupied && (sched->resident == tenant || crew_is_at_work(sched, tenant));
+        bool is_resident = sched->is_occupied && (sched->resident == tenant || team_is_at_work(sched, tenant));
 
         *ret = (struct sched_row){ .id = tenant->id,
                                    .used = tenant->billed,
@@ -267,7 +267,7 @@ bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since)
                 return false;
         *ret_tenant = sched->resident ? sched->resident->id : 0;
         for (size_t i = 0; i < sched->n_tenants && !*ret_tenant; i++)
-                if (crew_is_at_work(sched, sched->tenants[i]))
+                if (team_is_at_work(sched, sched->tenants[i]))
                         *ret_tenant = sched->tenants[i]->id;
         *ret_since = sched->occupied_since;
         return true;
@@ -295,7 +295,7 @@ static struct sched *sched_free(struct sched *sched)
         while (sched->n_tenants) {
                 struct sched_entity *tenant = sched->tenants[--sched->n_tenants];
 
-                crew_part(sched, tenant);
+                team_part(sched, tenant);
                 (void)sched_entity_free(tenant);
         }
         while (sched->removed) {

@@ -40,7 +40,7 @@ struct sched_settings {
 
 struct sched_tenant {
         uint64_t id;                   /* not 0, never reused */
-        uint64_t crew;                 /* the same for all that share the device as one (turns/crews.h); 0: none */
+        uint64_t team;                 /* the same for all that share the device as one (turns/teams.h); 0: none */
         uint64_t gang;                 /* the same for all that comes on together; 0: it is alone (turns/gangs.h) */
         struct control_block *control; /* borrowed until sched_remove; counting starts from its `used` */
         permille share, cap;
@@ -121,8 +121,8 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used);
 int sched_change(struct sched *sched, uint64_t id, permille share, permille cap, enum turns_class class,
                  nsec goal); /* 0; -ENOENT */
 
-/* In which process's context the members of a crew work; 0: each in its own. 0; -ENOENT: the crew has no members. */
-int sched_crew_serve(struct sched *sched, uint64_t crew, pid_t server);
+/* In which process's context the mates of a team work; 0: each in its own. 0; -ENOENT: the team has no mates. */
+int sched_team_serve(struct sched *sched, uint64_t team, pid_t server);
 
 /* Makes the thread look at all tenants now. Cheap. */
 void sched_wake(struct sched *sched);
@@ -130,8 +130,8 @@ void sched_wake(struct sched *sched);
 /* A consistent snapshot; rows may be NULL. Returns the number of rows written, at most n_room. */
 size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_row *rows, size_t n_room);
 
-/* The tenant on the device (0: a context of no tenant; of a crew, one that is at work) and since when, as of metered_until. False: the device is
- * idle. */
+/* The tenant on the device (0: a context of no tenant; of a team, one that is at work) and since when, as of
+ * metered_until. False: the device is idle. */
 bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since);
 
 /* What tenants do on other engines and have not ended: spans of the trace, without an end. Returns their number. */

@@ -32,10 +32,10 @@ static struct sched_entity *tenant_of_record(const struct sched *sched, const st
 }
 
 /* They work at once, and so do their spans. */
-static void trace_crew(struct sched *sched, struct trace_span span)
+static void trace_team(struct sched *sched, struct trace_span span)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
-                if (sched->tenants[i]->crew == sched->crew && crew_is_at_work(sched, sched->tenants[i])) {
+                if (sched->tenants[i]->team == sched->team && team_is_at_work(sched, sched->tenants[i])) {
                         span.tenant = sched->tenants[i]->id;
                         trace_put(sched->trace, &span);
                 }
@@ -50,21 +50,21 @@ static void close_interval(struct sched *sched, nsec at)
 
         if (!sched->is_occupied)
                 return;
-        crew_off(sched->crew, sched->occupied_since, at, !tenant);
+        team_off(sched->team, sched->occupied_since, at, !tenant);
         if (tenant) {
                 tenant->closed += at - sched->occupied_since;
                 tenant->stopped_at = at;
                 quiet_account(sched, tenant, at);
-        } else if (!sched->crew)
+        } else if (!sched->team)
                 sched->state.foreign_used += at - sched->occupied_since;
         sched->busy_used += at - sched->occupied_since;
-        if (tenant || !sched->crew)
+        if (tenant || !sched->team)
                 trace_put(sched->trace, &span);
         else
-                trace_crew(sched, span);
+                trace_team(sched, span);
         sched->is_occupied = false;
         sched->resident = NULL;
-        sched->crew = NULL;
+        sched->team = NULL;
 }
 
 /* It is on the device: by itself, or because a kick had disabled it while it had work. */
@@ -96,13 +96,13 @@ static void open_interval(struct sched *sched, const struct meter_record *record
 {
         sched->is_occupied = true;
         sched->resident = tenant_of_record(sched, record);
-        sched->crew = sched->resident ? sched->resident->crew : crew_of_server(sched, record->pid);
+        sched->team = sched->resident ? sched->resident->team : team_of_server(sched, record->pid);
         sched->context = record->context;
         sched->process = record->pid;
         sched->occupied_since = record->at;
         sched->state.n_switches++;
-        crew_on(sched->crew, record->at);
-        if (!sched->resident && !sched->crew)
+        team_on(sched->team, record->at);
+        if (!sched->resident && !sched->team)
                 note_unknown(sched, record);
         if (!sched->resident)
                 return;
@@ -145,7 +145,7 @@ void tally_until(struct sched *sched, nsec until)
                 until = sched->occupied_since;
         if (until > sched->state.metered_until)
                 sched->state.metered_until = until;
-        crews_until(sched);
+        teams_until(sched);
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
                 nsec used = tenant->closed;
@@ -185,9 +185,9 @@ static void context_learn(struct sched *sched, struct sched_entity *tenant, uint
         if (map_put(&sched->contexts, context, tenant) < 0)
                 return;
         tenant->channels.contexts[tenant->channels.n_contexts++] = context;
-        if (sched->is_occupied && !sched->resident && !sched->crew && sched->context == context) {
+        if (sched->is_occupied && !sched->resident && !sched->team && sched->context == context) {
                 sched->resident = tenant; /* the meter saw it before its channel was in the control block */
-                sched->crew = tenant->crew;
+                sched->team = tenant->team;
         }
 }
 

@@ -113,7 +113,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
         watched_at = device->checked_at; /* read before what it is the time of */
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .gang = tenant->gang,
-                                      .crew = tenant->crew ? tenant->crew->id : 0,
+                                      .team = tenant->team ? tenant->team->id : 0,
                                       .share = tenant->share,
                                       .cap = tenant->cap,
                                       .class = tenant->class,
@@ -184,10 +184,10 @@ static size_t view_build(struct sched *sched, nsec now)
 static void claims_note(struct sched *sched)
 {
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                size_t at = sched->crews.entity_of[i];
+                size_t at = sched->teams.entity_of[i];
                 enum turns_work work = turns_work(sched->turns, at);
 
-                sched->tenants[i]->is_contradicted = work != sched->crews.tenants[at].work;
+                sched->tenants[i]->is_contradicted = work != sched->teams.tenants[at].work;
                 if (sched->tenants[i]->is_contradicted)
                         sched->view[i].work = work;
         }
@@ -205,7 +205,7 @@ static nsec waits_watch(struct sched *sched, nsec now)
                 if (!tenant->goal)
                         continue;
                 if (waits_look(&tenant->waits, &sched->view[i], resident, now,
-                               turns_step(sched->turns, sched->crews.entity_of[i])) &&
+                               turns_step(sched->turns, sched->teams.entity_of[i])) &&
                     (!tenant->late_said_at || now - tenant->late_said_at >= LATE_AGAIN)) {
                         tenant->late_said_at = now;
                         sched_event_put(sched, SCHED_LATE, tenant->id, tenant->waits.latest_late / NSEC_PER_USEC);
@@ -223,13 +223,13 @@ static nsec orders_decide(struct sched *sched, nsec now)
         struct turns_view view = { .now = now,
                                    .metered_until = sched->state.metered_until,
                                    .tenants = sched->view,
-                                   .has_unmanaged = sched->is_occupied && !sched->resident && !sched->crew };
+                                   .has_unmanaged = sched->is_occupied && !sched->resident && !sched->team };
         nsec until, engines_until, quiet_until, waits_until;
 
         view.n_tenants = view_build(sched, now);
-        crews_view(sched, &view);
-        until = together_decide(sched, &sched->crews.view, sched->crew_orders);
-        crews_unfold(&sched->crews, sched->crew_orders, sched->orders);
+        teams_view(sched, &view);
+        until = together_decide(sched, &sched->teams.view, sched->team_orders);
+        teams_unfold(&sched->teams, sched->team_orders, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = control_block_is_held(sched->tenants[i]->control) ?
                                                    (struct turns_order){ .is_disabled = true } :

@@ -79,19 +79,54 @@ pid_t mps_server(pid_t control)
         return 0;
 }
 
-pid_t mps_control(const char *dir, unsigned int device, uint64_t *ret_begun)
+const char *mps_place(unsigned int device, uint32_t team, char ret[static MPS_PLACE])
 {
+        if (team)
+                (void)snprintf(ret, MPS_PLACE, "%u-%u", device, team);
+        else
+                (void)snprintf(ret, MPS_PLACE, "%u", device);
+        return ret;
+}
+
+bool mps_place_parse(const char *text, unsigned int *ret_device, uint32_t *ret_team)
+{
+        char again[MPS_PLACE];
+
+        *ret_team = 0;
+        return sscanf(text, "%u-%u", ret_device, ret_team) >= 1 &&
+               !strcmp(mps_place(*ret_device, *ret_team, again), text);
+}
+
+pid_t mps_control(const char *dir, unsigned int device, uint32_t team, uint64_t *ret_begun)
+{
+        char path[160], text[64], place[MPS_PLACE];
         unsigned long long begun;
-        char path[160], text[64];
         int process;
 
-        (void)snprintf(path, sizeof(path), "%s/mps/%u/control", dir, device);
+        (void)snprintf(path, sizeof(path), "%s/mps/%s/control", dir, mps_place(device, team, place));
         if (!read_text(path, text, sizeof(text)) || sscanf(text, "%d %llu", &process, &begun) != 2)
                 return 0;
         if (!begun || mps_begun(process) != begun)
                 return 0;
         *ret_begun = begun;
         return process;
+}
+
+bool mps_is_any(const char *dir)
+{
+        _cleanup_(closedirp) DIR *places = NULL;
+        const struct dirent *entry;
+        unsigned int device;
+        bool is_any = false;
+        uint64_t begun;
+        uint32_t team;
+        char path[160];
+
+        (void)snprintf(path, sizeof(path), "%s/mps", dir);
+        places = opendir(path);
+        while (places && !is_any && (entry = readdir(places)))
+                is_any = mps_place_parse(entry->d_name, &device, &team) && mps_control(dir, device, team, &begun);
+        return is_any;
 }
 
 /* The driver accepts a client's handle only on the descriptor through which the client was made; elsewhere it answers
@@ -112,10 +147,10 @@ static bool fd_has_client(const struct gate_driver *driver, int fd, uint32_t cli
                rm_get32(block, sizeof(block), 28) == RM_STATUS_OK;
 }
 
-bool mps_lends(const char *dir, unsigned int device, const struct gate_driver *driver, uint32_t client)
+bool mps_lends(const char *dir, unsigned int device, uint32_t team, const struct gate_driver *driver, uint32_t client)
 {
         uint64_t begun;
-        pid_t server = mps_server(mps_control(dir, device, &begun));
+        pid_t server = mps_server(mps_control(dir, device, team, &begun));
         _cleanup_(closep) int pidfd = server > 0 ? (int)syscall(SYS_pidfd_open, server, 0) : -1;
         _cleanup_(closedirp) DIR *fds = NULL;
         const struct dirent *entry;

@@ -14,8 +14,19 @@ uint64_t mps_begun(pid_t process);
 /* The server, a child of the control daemon; 0: none. Reads all of /proc: some milliseconds. */
 pid_t mps_server(pid_t control);
 
-/* The control daemon that DIR/mps/DEVICE/control names, if it still is that process; 0: none. */
-pid_t mps_control(const char *dir, unsigned int device, uint64_t *ret_begun);
+enum {
+        MPS_PLACE = 24,
+};
 
-/* Whether the driver's client `client` belongs to the server of this device. Blocks: driver calls, milliseconds. */
-bool mps_lends(const char *dir, unsigned int device, const struct gate_driver *driver, uint32_t client);
+/* "0", of the tenants of --mode spatial on device 0; "0-7", of the group with the number 7. Returns `ret`. */
+const char *mps_place(unsigned int device, uint32_t team, char ret[static MPS_PLACE]);
+bool mps_place_parse(const char *text, unsigned int *ret_device, uint32_t *ret_team); /* only what mps_place writes */
+
+/* The control daemon that DIR/mps/PLACE/control names, if it still is that process; 0: none. */
+pid_t mps_control(const char *dir, unsigned int device, uint32_t team, uint64_t *ret_begun);
+
+/* Whether there is one at any place. */
+bool mps_is_any(const char *dir);
+
+/* Whether the driver's client `client` belongs to the server of this place. Blocks: driver calls, milliseconds. */
+bool mps_lends(const char *dir, unsigned int device, uint32_t team, const struct gate_driver *driver, uint32_t client);

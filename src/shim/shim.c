@@ -92,13 +92,14 @@ static void on_channel(void *context, const struct gate_channel *channel, bool i
         control_block_notify(shim->control);
 }
 
-/* Only servers of devices that the tenant leases count. */
+/* Only servers of devices that the tenant leases, and of its group, count. */
 static bool on_lends(void *context, uint32_t client)
 {
         const struct shim *shim = context;
 
         for (unsigned int i = 0; i < shim->lease.n_devices; i++)
-                if (shim->lease.devices[i].is_granted && mps_lends(shim->dir, i, &shim->driver, client))
+                if (shim->lease.devices[i].is_granted &&
+                    mps_lends(shim->dir, i, shim->terms.team, &shim->driver, client))
                         return true;
         return false;
 }
@@ -197,7 +198,7 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .record_context = shim->writer,
                                         .channel = on_channel,
                                         .desired = on_desired,
-                                        .lends = message_lease_is_spatial(&shim->terms) ? on_lends : NULL,
+                                        .lends = message_lease_is_client(&shim->terms) ? on_lends : NULL,
                                         .borrow = has_job ? on_borrow : NULL,
                                         .stands = has_job ? on_stands : NULL,
                                         .give_back = has_job ? on_give_back : NULL,

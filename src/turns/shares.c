@@ -2,8 +2,8 @@
 /*
  * Shares of the device, and weights of time-sliced entities.
  *
- * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part), a crew one
- * for each such member. Shares that add up to more than the device are scaled down.
+ * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part), a team one
+ * for each such mate. Shares that add up to more than the device are scaled down.
  *
  * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a
  * cap leaves goes to the others. If all are capped, the sum is less than the whole.

@@ -28,8 +28,8 @@
  *          others off. Who has not shown a drained queue for DEEP looks is taken off by preemption, and the rings
  *          alone say what it is.
  *
- *      S9  A crew (crews.h) is as sensitive as its most sensitive member. Its members work at once, so it as a whole may
- *          never drain; one that has drained at a look is enough.
+ *      S9  A team (teams.h) is as sensitive as its most sensitive mate. Its mates work at once, so it as a whole
+ *          may never drain; one that has drained at a look is enough.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.

@@ -92,7 +92,7 @@ enum turns_work {
 struct turns_tenant {
         uint64_t id;    /* the caller's; constant for a tenant, never reused */
         uint64_t gang;  /* that it is a part of; 0: none */
-        uint64_t crew;  /* that it is folded into (turns/crews.h); 0: none */
+        uint64_t team;  /* that it is folded into (turns/teams.h); 0: none */
         permille share; /* 0: none was promised; an equal part of what is left */
         permille cap;   /* TURNS_WHOLE: none; 0: always disabled */
         enum turns_class class;
@@ -106,9 +106,9 @@ struct turns_tenant {
 
         unsigned int n_groups; /* compute channel groups, one per process; 0: not known, counts as one */
 
-        /* Of a crew. */
-        unsigned int n_equal; /* members without a promise: that many equal parts come on top of `share` */
-        bool has_waiter;      /* a member that works has drained its queue: it waits for answers */
+        /* Of a team. */
+        unsigned int n_equal; /* mates without a promise: that many equal parts come on top of `share` */
+        bool has_waiter;      /* a mate that works has drained its queue: it waits for answers */
 
         enum turns_work work;
         nsec launched_at; /* when a launch was last seen; 0: never, or no signal */

@@ -108,6 +108,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "capabilities", request->capabilities);
         put_text(body, "mode", request->mode);
         put_text(body, "job", request->job);
+        put_text(body, "group", request->group);
         put_text(body, "labels", request->labels);
         put_text(body, "command", request->command);
         put_text(body, "attach", request->attach);
@@ -143,6 +144,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "capabilities", to->capabilities, sizeof(to->capabilities) },
                 { "mode", to->mode, sizeof(to->mode) },
                 { "job", to->job, sizeof(to->job) },
+                { "group", to->group, sizeof(to->group) },
                 { "labels", to->labels, sizeof(to->labels) },
                 { "command", to->command, sizeof(to->command) },
                 { "attach", to->attach, sizeof(to->attach) },
@@ -271,7 +273,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:b}",
+                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:b, s:s, s:I}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -282,7 +284,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms, "job",
                          lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities), "labels",
                          labels_new(lease->labels), "latency_us", (json_int_t)(lease->goal / NSEC_PER_USEC),
-                         "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC), "swap", (int)lease->swap);
+                         "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC), "swap", (int)lease->swap,
+                         "group", lease->group, "team", (json_int_t)lease->team);
 }
 
 /* Absent: not known. */
@@ -354,6 +357,16 @@ static bool copy_limits(const json_t *body, struct message_lease *to)
                copy_u32(body, "owner", &to->owner);
 }
 
+/* A lease of a group without its number would be one of nobody's server. */
+static bool copy_group(const json_t *body, struct message_lease *to)
+{
+        int64_t team = message_number(body, "team", 0);
+
+        to->team = (uint32_t)team;
+        return team >= 0 && team <= UINT32_MAX && copy_text(body, "group", to->group, sizeof(to->group)) &&
+               !to->group[0] == !to->team;
+}
+
 /* A lease of mode mig without an instance would be a lease of the whole device. */
 static bool copy_mig(const json_t *body, struct message_lease *to)
 {
@@ -395,7 +408,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_enforcement(body, &lease.enforcement) ||
             !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||
             !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
-            !copy_text(body, "job", lease.job, sizeof(lease.job)) ||
+            !copy_text(body, "job", lease.job, sizeof(lease.job)) || !copy_group(body, &lease) ||
             !labels_read(json_object_get(body, "labels"), lease.labels) ||
             !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;
@@ -411,4 +424,9 @@ bool message_lease_is_spatial(const struct message_lease *lease)
 bool message_lease_is_mig(const struct message_lease *lease)
 {
         return !strcmp(lease->mode, "mig");
+}
+
+bool message_lease_is_client(const struct message_lease *lease)
+{
+        return lease->team || message_lease_is_spatial(lease);
 }

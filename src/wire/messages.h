@@ -99,6 +99,7 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char job[64];                       /* "": none */
+        char group[64];                     /* "": none */
         char labels[LABELS_TEXT];           /* wire/labels.h; "": none */
         char capabilities[64];              /* a list: lease/capabilities.h; "": the default */
         char command[64];                   /* last part of its path, for people */
@@ -137,7 +138,9 @@ struct message_container {
 struct message_lease {
         uint64_t id; /* the daemon's number for this tenancy, never reused; 0: none */
         char tenant[64], command[64], mode[16];
-        char job[64]; /* tenants of one owner, and of one namespace, with this name come on together; "": none */
+        char job[64];   /* tenants of one owner, and of one namespace, with this name come on together; "": none */
+        char group[64]; /* tenants of one owner, and of one namespace, with this name share the device as one */
+        uint32_t team;  /* the number of that group (daemon/state/mps.h); 0: none */
         char labels[LABELS_TEXT]; /* wire/labels.h; "": none */
         uid_t owner;
         int64_t since; /* seconds since the epoch */
@@ -183,6 +186,9 @@ json_t *message_lease_new(const struct message_lease *lease);
 /* By its mode: side by side through MPS, or on a MIG instance. Neither: in turns. */
 bool message_lease_is_spatial(const struct message_lease *lease);
 bool message_lease_is_mig(const struct message_lease *lease);
+
+/* Of an MPS server: of mode spatial, or of a trust group, which takes turns as one. */
+bool message_lease_is_client(const struct message_lease *lease);
 
 /* 0; -EINVAL. */
 int message_lease_parse(const json_t *body, struct message_lease *ret);

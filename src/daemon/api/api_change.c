@@ -127,6 +127,10 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return err_say(err, -EINVAL, "%.20s: a tenant of --mode mig has multiprocessors of its own", key);
         if (!strcmp(key, "share_permille")) /* 0, null: an equal part of the rest */
                 return change_permille(key, value, 0, &lease->share, err);
+        if (!strcmp(key, "cap_permille") && lease->group[0])
+                return err_say(err, -EINVAL,
+                               "cap of a tenant of --group is one of multiprocessors, set when it starts: its CUDA "
+                               "context has it");
         if (!strcmp(key, "cap_permille") && json_is_null(value)) {
                 lease->cap = TURNS_WHOLE;
                 return 0;

@@ -85,6 +85,8 @@ static void name_tracks(struct chrome *chrome)
                         continue;
                 if (t->lease.job[0])
                         (void)snprintf(job, sizeof(job), ", job %s", t->lease.job);
+                else if (t->lease.group[0])
+                        (void)snprintf(job, sizeof(job), ", group %s", t->lease.group);
                 else
                         job[0] = '\0';
                 name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot, t->lease.tenant, job);

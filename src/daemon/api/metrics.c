@@ -235,6 +235,15 @@ static void write_jobs(FILE *to, const struct daemon *daemon, const struct api_r
                                       NULL);
 }
 
+static void write_groups(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        metrics_head(to, "sublet_tenant_group_info", "gauge", "Which trust group a tenant is a part of; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->lease.group[0] && api_sees(request, t))
+                        metrics_value(to, "sublet_tenant_group_info", 1, "tenant", t->lease.tenant, "group",
+                                      t->lease.group, NULL);
+}
+
 /* One series a label: its name may have bytes that a label of Prometheus may not. */
 static void write_labels(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
@@ -299,6 +308,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         write_engines(to, daemon, request);
         write_containers(to, daemon, request);
         write_jobs(to, daemon, request);
+        write_groups(to, daemon, request);
         write_labels(to, daemon, request);
         write_refused(to, daemon, request);
         write_daemon(to, daemon, request);

@@ -42,7 +42,7 @@ static int give_rest(const struct daemon *daemon, const struct message_lease *as
 {
         for (unsigned int i = 0; i < lease->n_devices; i++) {
                 bytes free = asked->swap ? swap_room(&daemon->tenants, i, NULL) :
-                                           tenants_free(&daemon->tenants, i, asked->mode, NULL);
+                                           tenants_free(&daemon->tenants, i, asked, NULL);
 
                 if (!lease->devices[i].is_granted || daemon->tenants.overcommits)
                         continue;
@@ -94,6 +94,19 @@ static int check_job(const struct message_request *request, struct err *err)
                 return 0;
         return err_say(err, -EINVAL, "job '%s': 1 to 63 letters, digits, '.', '_' and '-', the first a letter or digit",
                        request->job);
+}
+
+static int check_group(const struct message_request *request, struct err *err)
+{
+        if (!request->group[0])
+                return 0;
+        if (!tenants_name_is_good(request->group))
+                return err_say(err, -EINVAL,
+                               "group '%s': 1 to 63 letters, digits, '.', '_' and '-', the first a letter or digit",
+                               request->group);
+        return request->enforcement == ENFORCEMENT_PRELOAD ?
+                       err_say(err, -EINVAL, "--group needs a gate: leave --preload out") :
+                       0;
 }
 
 static int check_sms(const struct daemon *daemon, const struct message_request *request, struct err *err)
@@ -175,7 +188,8 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
 
         shims_settle(daemon);
         if ((r = check_mode(request->mode, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
-            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0)
+            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0 ||
+            (r = check_group(request, err)) < 0)
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)
                 return r;
@@ -185,12 +199,14 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         (void)snprintf(lease.job, sizeof(lease.job), "%s", request->job);
+        (void)snprintf(lease.group, sizeof(lease.group), "%s", request->group);
         (void)snprintf(lease.labels, sizeof(lease.labels), "%s", request->labels);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
+        lease.team = tenants_team(&daemon->tenants, &lease);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)
                 return r;
-        if (message_lease_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
+        if (message_lease_is_client(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;
         if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
                 return r;

@@ -76,7 +76,7 @@ struct device {
         unsigned int index;
         struct gpu_device info;
         struct sched *sched;
-        struct mps mps;
+        struct mps *mps;                                  /* its MPS servers */
         struct gpu_instance instances[GPU_INSTANCES_MAX]; /* by the latest mig_scan */
         unsigned int n_instances;
         struct loop_source source; /* its events */

@@ -64,13 +64,14 @@ void daemon_unschedule(struct daemon *daemon, struct tenant *tenant)
 
 void daemon_schedule(struct daemon *daemon, struct tenant *tenant)
 {
-        /* One client of an MPS server cannot be disabled alone; a MIG instance is its tenant's own. */
+        /* Tenants of mode spatial are on together, always; a MIG instance is its tenant's own. */
         if (message_lease_is_spatial(&tenant->lease) || message_lease_is_mig(&tenant->lease))
                 return;
         tenant->gang = tenants_gang(&daemon->tenants, tenant);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct sched_tenant row = { .id = tenant->lease.id,
                                             .gang = tenant->gang,
+                                            .team = mps_team(&tenant->lease),
                                             .control = tenant->control,
                                             .share = tenant->share,
                                             .cap = tenant->lease.cap,

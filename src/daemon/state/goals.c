@@ -47,6 +47,8 @@ int goals_check(const struct daemon *daemon, const struct message_lease *lease, 
         if (strcmp(lease->mode, "time") != 0 || lease->enforcement == ENFORCEMENT_PRELOAD)
                 return err_say(err, -EINVAL, "--latency is for tenants that take turns: leave --%s out",
                                lease->enforcement == ENFORCEMENT_PRELOAD ? "preload" : "mode");
+        if (lease->group[0])
+                return err_say(err, -EINVAL, "--latency is for a tenant that takes turns by itself: leave --group out");
         if (is_in_gang(lease))
                 return err_say(err, -EINVAL,
                                "--latency is for a tenant of one device and of no job: ask for one device, and leave "

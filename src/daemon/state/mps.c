@@ -7,10 +7,11 @@
 #include "base/process.h"
 #include "gate/gate.h"
 #include "daemon/state/daemon.h"
-#include "shim/mps_server.h"
+#include "shim/mps_program.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,196 +24,166 @@
 #include <sys/wait.h>
 
 enum {
-        PATH = 160,
         BACK_OFF_MOST = 6, /* doublings of half a second */
 };
 
 #define QUIT_TIME (3 * NSEC_PER_SEC)
 
-static char program[] = "nvidia-cuda-mps-control";
-
-static bool is_wanted(const struct daemon *daemon, unsigned int device)
+static struct mps_at at_of(const struct mps *mps)
 {
-        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
-                if (tenant_has(t, device) && message_lease_is_spatial(&t->lease))
+        return (struct mps_at){ .dir = mps->daemon->settings.dir,
+                                .uuid = mps->daemon->devices[mps->device].info.uuid,
+                                .device = mps->device,
+                                .team = mps->team };
+}
+
+static void path_of(const struct mps *mps, const char *name, char ret[static MPS_PATH])
+{
+        struct mps_at at = at_of(mps);
+
+        mps_path(&at, name, ret);
+}
+
+static bool is_its(const struct mps *mps, const struct tenant *tenant)
+{
+        return tenant_has(tenant, mps->device) && message_lease_is_client(&tenant->lease) &&
+               tenant->lease.team == mps->team;
+}
+
+static bool is_wanted(const struct mps *mps)
+{
+        for (const struct tenant *t = mps->daemon->tenants.first; t; t = t->next)
+                if (is_its(mps, t))
                         return true;
         return false;
 }
 
+uint64_t mps_team(const struct message_lease *lease)
+{
+        return lease->team ? UINT64_C(1) << 63 | lease->team : 0; /* no tenant's number */
+}
+
+static struct mps *mps_find(const struct daemon *daemon, unsigned int device, uint32_t team)
+{
+        struct mps *mps = daemon->devices[device].mps;
+
+        while (mps && mps->team != team)
+                mps = mps->next;
+        return mps;
+}
+
+/* NULL: no memory. */
+static struct mps *mps_get(struct daemon *daemon, unsigned int device, uint32_t team)
+{
+        struct mps *mps = mps_find(daemon, device, team);
+
+        if (mps || !(mps = calloc(1, sizeof(*mps))))
+                return mps;
+        *mps = (struct mps){ .next = daemon->devices[device].mps, .daemon = daemon, .device = device, .team = team };
+        daemon->devices[device].mps = mps;
+        return mps;
+}
+
+static int check_group(const struct message_lease *lease, struct err *err)
+{
+        if (strcmp(lease->mode, "time") != 0)
+                return err_say(err, -EINVAL, "a group takes turns with others: leave --mode %s out", lease->mode);
+        if (lease->job[0])
+                return err_say(err, -EINVAL, "a tenant is of a group or of a job: leave --group or --job out");
+        return 0;
+}
+
 int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
 {
+        const char *what = lease->group[0] ? "--group" : "--mode spatial";
         unsigned int n = 0;
 
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 n += lease->devices[i].is_granted;
         if (n != 1)
-                return err_say(err, -EINVAL, "--mode spatial is for one device, and this lease has %u: add --gpu N", n);
+                return err_say(err, -EINVAL, "%s is for one device, and this lease has %u: add --gpu N", what, n);
+        if (lease->group[0])
+                return check_group(lease, err);
         if (lease->class != TURNS_NORMAL)
                 return err_say(err, -EINVAL,
                                "--class is for tenants that take turns; with --mode spatial leave it out");
         return 0;
 }
 
-static void path_of(const struct daemon *daemon, unsigned int device, const char *name, char ret[static PATH])
+bool mps_is_ready(const struct daemon *daemon, const struct message_lease *lease, const char **ret_why)
 {
-        (void)snprintf(ret, PATH, "%s/mps/%u%s", daemon->settings.dir, device, name);
+        bool is_ready = true;
+
+        *ret_why = "";
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                const struct mps *mps = lease->devices[i].is_granted ? mps_find(daemon, i, lease->team) : NULL;
+                char path[MPS_PATH];
+
+                if (!lease->devices[i].is_granted)
+                        continue;
+                if (mps)
+                        path_of(mps, "/pipe/control", path);
+                if (mps && mps->control && !mps->ending_since && access(path, F_OK) == 0)
+                        continue;
+                is_ready = false;
+                *ret_why = mps ? mps->failure : "no memory for an MPS server";
+        }
+        return is_ready;
 }
 
-bool mps_is_ready(const struct daemon *daemon, unsigned int device)
-{
-        const struct mps *mps = &daemon->devices[device].mps;
-        char path[PATH];
-
-        path_of(daemon, device, "/pipe/control", path);
-        return mps->control && !mps->ending_since && access(path, F_OK) == 0;
-}
-
-/* The cap, else the share, limits a client; a tenant without either has no limit. */
+/* The cap, else the share, limits a client; a tenant without either has no limit. In a group a share is of time. */
 static permille thread_limit(const struct message_lease *lease)
 {
         if (lease->cap < TURNS_WHOLE)
                 return lease->cap;
-        return lease->share ? lease->share : TURNS_WHOLE;
+        return lease->share && !lease->group[0] ? lease->share : TURNS_WHOLE;
 }
 
 void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env)
 {
         permille part = thread_limit(lease);
-        char text[PATH];
+        char text[MPS_PATH];
 
-        for (unsigned int i = 0; i < daemon->n_devices; i++)
-                if (lease->devices[i].is_granted) {
-                        path_of(daemon, i, "/pipe", text);
-                        (void)json_object_set_new(env, "CUDA_MPS_PIPE_DIRECTORY", json_string(text));
-                }
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                const struct mps *mps = lease->devices[i].is_granted ? mps_find(daemon, i, lease->team) : NULL;
+
+                if (!mps)
+                        continue;
+                path_of(mps, "/pipe", text);
+                (void)json_object_set_new(env, "CUDA_MPS_PIPE_DIRECTORY", json_string(text));
+        }
         (void)snprintf(text, sizeof(text), "%u.%u", part / 10, part % 10);
         (void)json_object_set_new(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string(text));
 }
 
-static void emit_fault(struct daemon *daemon, unsigned int device, const char *what)
+static void emit_fault(const struct mps *mps, const char *what)
 {
-        event_emit(daemon, EVENT_MPS_FAULT, NULL, (int)device, "%s", what);
+        struct daemon *daemon = mps->daemon;
+
+        event_emit(daemon, EVENT_MPS_FAULT, NULL, (int)mps->device, "%s", what);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
-                if (!tenant_has(t, device) || !message_lease_is_spatial(&t->lease) || !t->control)
+                if (!is_its(mps, t) || !t->control)
                         continue;
-                event_emit(daemon, EVENT_MPS_FAULT, t, (int)device, "%s; this tenant was on it", what);
+                event_emit(daemon, EVENT_MPS_FAULT, t, (int)mps->device, "%s; this tenant was on it", what);
                 shims_send_event(t, event_after(daemon, daemon->event_id - 1));
         }
 }
 
-/* Files of an earlier control daemon would be taken for this one's. */
-static int make_directories(const struct daemon *daemon, unsigned int device, struct err *err)
+static void write_control_file(const struct mps *mps)
 {
-        static const char *const stale[] = {
-                "/control",           "/pipe/control", "/pipe/control_privileged",
-                "/pipe/control_lock", "/pipe/log",     "/pipe/nvidia-cuda-mps-control.pid"
-        };
-        static const char *const directories[] = { "/..", "", "/pipe", "/log" };
-        char path[PATH];
-
-        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
-                if (i)
-                        path_of(daemon, device, directories[i], path);
-                else
-                        (void)snprintf(path, sizeof(path), "%s/mps", daemon->settings.dir);
-                if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                        return err_set(err, -errno, "making %s", path);
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(stale); i++) {
-                path_of(daemon, device, stale[i], path);
-                (void)unlink(path);
-        }
-        return 0;
-}
-
-static bool is_ours(const char *variable)
-{
-        return !strncmp(variable, "CUDA_MPS_", 9) || !strncmp(variable, "CUDA_VISIBLE_DEVICES=", 21);
-}
-
-/* The daemon's environment with the device's variables. *ret is the caller's to free; the texts are borrowed. */
-static int make_environment(char *const added[], size_t n_added, char ***ret)
-{
-        size_t n = 0, to = 0;
-        char **all;
-
-        while (environ[n])
-                n++;
-        all = calloc(n + n_added + 1, sizeof(*all));
-        if (!all)
-                return -ENOMEM;
-        for (size_t i = 0; i < n; i++)
-                if (!is_ours(environ[i]))
-                        all[to++] = environ[i];
-        memcpy(all + to, added, n_added * sizeof(*all));
-        *ret = all;
-        return 0;
-}
-
-/* Where PATH has it. False: nowhere. */
-static bool program_find(char ret[static PATH_MAX])
-{
-        const char *path = getenv("PATH");
-
-        for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; *path; path += *path == ':') {
-                int n = (int)strcspn(path, ":");
-
-                if (snprintf(ret, PATH_MAX, "%.*s/%s", n, path, program) < PATH_MAX && access(ret, X_OK) == 0)
-                        return true;
-                path += n;
-        }
-        return false;
-}
-
-/* 0; an errno. input: its standard input; -1: none. */
-static int mps_spawn(const struct daemon *daemon, unsigned int device, char *const argv[], int input, pid_t *ret)
-{
-        char pipe[PATH + 32], log[PATH + 32], visible[96], out[PATH], path[PATH];
-        char *added[] = { pipe, log, visible };
-        _cleanup_(freep) char **all = NULL;
-        _cleanup_(closep) int output = -1;
-        struct process_child child = { .argv = argv, .n_fds = 3, .is_leader = true };
-        char at[PATH_MAX];
-
-        path_of(daemon, device, "/pipe", path);
-        (void)snprintf(pipe, sizeof(pipe), "CUDA_MPS_PIPE_DIRECTORY=%s", path);
-        path_of(daemon, device, "/log", path);
-        (void)snprintf(log, sizeof(log), "CUDA_MPS_LOG_DIRECTORY=%s", path);
-        (void)snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", daemon->devices[device].info.uuid);
-        path_of(daemon, device, "/log/control.out", out);
-        if (make_environment(added, daemon->devices[device].info.uuid[0] ? 3 : 2, &all) < 0)
-                return ENOMEM;
-
-        if (!program_find(at))
-                return ENOENT;
-        output = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (output < 0)
-                return errno;
-        child.program = at;
-        child.environment = all;
-        child.fds[0] = input >= 0 ? input : PROCESS_NULL;
-        child.fds[1] = child.fds[2] = output;
-        descriptors_settle(); /* K2 of process.h */
-        return -process_begin(&child, ret);
-}
-
-static void write_control_file(const struct daemon *daemon, unsigned int device, const struct mps *mps)
-{
-        char path[PATH], text[64];
+        char path[MPS_PATH], text[64];
         _cleanup_(closep) int fd = -1;
         int n = snprintf(text, sizeof(text), "%d %llu\n", mps->control, (unsigned long long)mps->begun);
 
-        path_of(daemon, device, "/control", path);
+        path_of(mps, "/control", path);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (fd < 0 || write(fd, text, (size_t)n) != n)
-                event_emit(daemon->devices[device].daemon, EVENT_MPS_FAULT, NULL, (int)device, "writing %s: %s", path,
+                event_emit(mps->daemon, EVENT_MPS_FAULT, NULL, (int)mps->device, "writing %s: %s", path,
                            strerror(errno));
 }
 
-static void mps_fail(struct daemon *daemon, unsigned int device, const char *why)
+static void mps_fail(struct mps *mps, const char *why)
 {
-        struct mps *mps = &daemon->devices[device].mps;
-
         (void)snprintf(mps->failure, sizeof(mps->failure), "%.159s", why);
         mps->retry_at = clock_now() + (NSEC_PER_SEC / 2 << mps->n_failures);
         if (mps->n_failures < BACK_OFF_MOST)
@@ -220,39 +191,38 @@ static void mps_fail(struct daemon *daemon, unsigned int device, const char *why
 }
 
 /* One server for all users: else a second user's clients would wait until the first user's have ended. */
-static void mps_start(struct daemon *daemon, unsigned int device)
+static void mps_start(struct mps *mps)
 {
-        struct mps *mps = &daemon->devices[device].mps;
-        char foreground[] = "-f", multi[] = "-multiuser-server";
+        char program[] = MPS_PROGRAM, foreground[] = "-f", multi[] = "-multiuser-server";
         char *argv[] = { program, foreground, multi, NULL };
         struct err err = { 0 };
+        struct mps_at at = at_of(mps);
         char why[128];
         int r;
 
-        if (make_directories(daemon, device, &err) < 0) {
-                mps_fail(daemon, device, err.text);
+        if (mps_make_directories(&at, &err) < 0) {
+                mps_fail(mps, err.text);
                 return;
         }
-        r = mps_spawn(daemon, device, argv, -1, &mps->control);
+        r = mps_spawn(&at, argv, -1, &mps->control);
         if (r) {
                 mps->control = 0;
                 (void)snprintf(why, sizeof(why), "%s: %s (it comes with the driver; is it in the daemon's PATH?)",
-                               program, strerror(r));
-                mps_fail(daemon, device, why);
+                               MPS_PROGRAM, strerror(r));
+                mps_fail(mps, why);
                 return;
         }
         mps->begun = mps_begun(mps->control);
         mps->server = 0;
         mps->failure[0] = '\0';
-        write_control_file(daemon, device, mps);
+        write_control_file(mps);
 }
 
-static void mps_forget(struct daemon *daemon, unsigned int device)
+static void mps_forget(struct mps *mps)
 {
-        struct mps *mps = &daemon->devices[device].mps;
-        char path[PATH];
+        char path[MPS_PATH];
 
-        path_of(daemon, device, "/control", path);
+        path_of(mps, "/control", path);
         (void)unlink(path);
         /* A late one would end the next control daemon. */
         if (mps->quitter_begun && mps_begun(mps->quitter) == mps->quitter_begun)
@@ -262,101 +232,168 @@ static void mps_forget(struct daemon *daemon, unsigned int device)
         mps->ending_since = 0;
 }
 
-static void mps_quit(struct daemon *daemon, unsigned int device)
+static void mps_quit(struct mps *mps)
 {
-        struct mps *mps = &daemon->devices[device].mps;
         static const char word[] = "quit -t 1\n";
         _cleanup_(closep) int input = memfd_create("sublet-mps", MFD_CLOEXEC);
-        char *argv[] = { program, NULL };
+        char program[] = MPS_PROGRAM, *argv[] = { program, NULL };
+        struct mps_at at = at_of(mps);
 
         mps->ending_since = clock_now();
         if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
-            mps_spawn(daemon, device, argv, input, &mps->quitter) == 0) /* reaped with the others */
+            mps_spawn(&at, argv, input, &mps->quitter) == 0) /* reaped with the others */
                 mps->quitter_begun = mps_begun(mps->quitter);
 }
 
-static void mps_kill(struct daemon *daemon, unsigned int device)
+static void mps_kill(struct mps *mps)
 {
-        struct mps *mps = &daemon->devices[device].mps;
         pid_t server = mps_server(mps->control);
 
         (void)kill(mps->control, SIGKILL);
         if (server > 0)
                 (void)kill(server, SIGKILL);
-        mps_forget(daemon, device);
+        mps_forget(mps);
+}
+
+/* Records of the group's time name its process. */
+static void mps_serve(struct mps *mps, pid_t server)
+{
+        struct sched *sched = mps->daemon->devices[mps->device].sched;
+
+        if (server && server != mps->server)
+                mps->n_failures = 0;
+        mps->server = server;
+        if (sched && mps->team)
+                (void)sched_team_serve(sched, mps_team(&(struct message_lease){ .team = mps->team }), server);
 }
 
 /* A server that was replaced has taken its clients with it. */
-static void mps_check_server(struct daemon *daemon, unsigned int device)
+static void mps_check_server(struct mps *mps)
 {
-        struct mps *mps = &daemon->devices[device].mps;
         nsec now = clock_now();
         pid_t server;
         char what[64];
 
-        if (mps->server ? mps_begun(mps->server) != 0 : now - mps->checked_at < NSEC_PER_SEC)
+        if (mps->server && mps_begun(mps->server)) {
+                mps_serve(mps, mps->server); /* a scheduler forgets a group without tenants */
+                return;
+        }
+        if (!mps->server && now - mps->checked_at < NSEC_PER_SEC)
                 return;
         mps->checked_at = now;
         server = mps_server(mps->control);
         if (mps->server) {
                 (void)snprintf(what, sizeof(what), "the server (process %d) is gone", mps->server);
-                emit_fault(daemon, device, what);
+                emit_fault(mps, what);
         }
-        mps->server = server;
-        if (server)
-                mps->n_failures = 0;
+        mps_serve(mps, server);
 }
 
-static void mps_advance(struct daemon *daemon, unsigned int device, bool wanted)
+static void mps_advance(struct mps *mps, bool wanted)
 {
-        struct mps *mps = &daemon->devices[device].mps;
         bool is_alive = mps->control && mps_begun(mps->control) == mps->begun;
 
         if (!is_alive && mps->control) {
                 bool was_ending = mps->ending_since;
 
-                mps_forget(daemon, device);
+                mps_forget(mps);
                 if (wanted && !was_ending) {
-                        emit_fault(daemon, device, "the control daemon is gone; it is started again");
-                        mps_fail(daemon, device, "nvidia-cuda-mps-control ended at once; its log is in DIR/mps");
+                        emit_fault(mps, "the control daemon is gone; it is started again");
+                        mps_fail(mps, "nvidia-cuda-mps-control ended at once; its log is in DIR/mps");
                 }
         } else if (mps->ending_since && clock_now() - mps->ending_since > QUIT_TIME) {
-                mps_kill(daemon, device);
+                mps_kill(mps);
         } else if (is_alive && !wanted && !mps->ending_since) {
-                mps_quit(daemon, device);
+                mps_quit(mps);
         } else if (is_alive && !mps->ending_since) {
-                mps_check_server(daemon, device);
+                mps_check_server(mps);
         } else if (!mps->control && wanted && clock_now() >= mps->retry_at) {
-                mps_start(daemon, device);
+                mps_start(mps);
+        }
+}
+
+/* One that nobody wants, and of which nothing is left, is forgotten with its failures. */
+static void device_tick(struct daemon *daemon, unsigned int device)
+{
+        for (struct mps **at = &daemon->devices[device].mps, *mps; (mps = *at);) {
+                bool wanted = is_wanted(mps);
+
+                if (wanted || mps->control) {
+                        mps_advance(mps, wanted);
+                        at = &mps->next;
+                } else {
+                        *at = mps->next;
+                        free(mps);
+                }
         }
 }
 
 void mps_tick(struct daemon *daemon)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                struct mps *mps = &daemon->devices[i].mps;
-                bool wanted = is_wanted(daemon, i);
-
-                if (wanted || mps->control)
-                        mps_advance(daemon, i, wanted);
-                else
-                        mps->n_failures = 0, mps->retry_at = 0, mps->failure[0] = '\0';
+                for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                        if (tenant_has(t, i) && message_lease_is_client(&t->lease))
+                                (void)mps_get(daemon, i, t->lease.team);
+                device_tick(daemon, i);
         }
 }
 
+bool mps_has(struct daemon *daemon, unsigned int device, pid_t process)
+{
+        for (struct mps *mps = daemon->devices[device].mps; mps; mps = mps->next) {
+                if (mps->control && !mps->server)
+                        mps_serve(mps, mps_server(mps->control));
+                if (process == mps->server || process == mps->control)
+                        return true;
+        }
+        return false;
+}
+
+static void closedirp(DIR **dir)
+{
+        if (*dir)
+                (void)closedir(*dir);
+}
+
+/* By the names of the places: a group may have no tenants any more. */
 void mps_adopt(struct daemon *daemon)
 {
-        for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                struct mps *mps = &daemon->devices[i].mps;
+        _cleanup_(closedirp) DIR *dir = NULL;
+        const struct dirent *entry;
+        char path[MPS_PATH];
 
-                mps->control = mps_control(daemon->settings.dir, i, &mps->begun);
-                mps->server = mps_server(mps->control);
+        (void)snprintf(path, sizeof(path), "%s/mps", daemon->settings.dir);
+        dir = opendir(path);
+        while (dir && (entry = readdir(dir))) {
+                unsigned int device;
+                uint64_t begun;
+                uint32_t team;
+                pid_t control;
+                struct mps *mps;
+
+                if (!mps_place_parse(entry->d_name, &device, &team) || device >= daemon->n_devices)
+                        continue;
+                control = mps_control(daemon->settings.dir, device, team, &begun);
+                mps = control ? mps_get(daemon, device, team) : NULL;
+                if (!mps)
+                        continue;
+                mps->control = control;
+                mps->begun = begun;
+                if (team > daemon->tenants.last_team)
+                        daemon->tenants.last_team = team;
+                mps_serve(mps, mps_server(control));
         }
 }
 
 void mps_leave(struct daemon *daemon)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                if (daemon->devices[i].mps.control && !is_wanted(daemon, i))
-                        mps_kill(daemon, i);
+                while (daemon->devices[i].mps) {
+                        struct mps *mps = daemon->devices[i].mps;
+
+                        if (mps->control && !is_wanted(mps))
+                                mps_kill(mps);
+                        daemon->devices[i].mps = mps->next;
+                        free(mps);
+                }
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mode spatial: tenants that compute side by side, through NVIDIA's MPS; docs/modes.md.
+ * Tenants that compute side by side, through NVIDIA's MPS: those of --mode spatial on a device, and those of a trust
+ * group (--group); docs/modes.md.
  *
- * A device with such tenants has one nvidia-cuda-mps-control, which the daemon starts for that device alone and ends
+ * Each such set of tenants has one nvidia-cuda-mps-control, which the daemon starts for that device alone and ends
  * after the last of them. It has a session of its own, so it survives the daemon; the next daemon finds it by
- * DIR/mps/N/control ("PID START"), which only the daemon writes:
- *      M1  a device has tenants of mode spatial or of mode time, never both (tenants_fit);
+ * DIR/mps/PLACE/control ("PID START"), which only the daemon writes. PLACE is "DEVICE" of mode spatial, "DEVICE-TEAM"
+ * of a group, whose number is in the leases of its tenants (mps_place):
+ *      M1  a device has tenants of mode spatial or of mode time, never both (tenants_fit). Groups are of mode time;
  *      M2  a tenant is granted its lease only when the control daemon listens (mps_is_ready);
- *      M3  a tenant may dup driver objects that the MPS server lends, and no other process's: a shim asks the driver
- *          whose a client is, on the server's own descriptors (mps_lends).
+ *      M3  a tenant may dup driver objects that the MPS server of its place lends, and no other process's, nor another
+ *          group's: a shim asks the driver whose a client is, on the server's own descriptors (mps_lends);
+ *      M4  who is in a group is decided at admission (tenants_team): one owner, one namespace, one name.
  *
  * All clients of a server share its channel group: to the hardware they are one program. They fail together
- * (MPS_FAULT), and their time cannot be told apart, so they are not scheduled.
+ * (MPS_FAULT), and their time cannot be told apart. Those of mode spatial are not scheduled. A group takes turns as one
+ * (turns/teams.h): it is off when the channels of all its tenants are, for the server itself computes nothing.
  */
 #pragma once
 
@@ -26,8 +30,12 @@ struct daemon;
 struct err;
 struct message_lease;
 
-/* Of a device. Thread: the loop. */
+/* A server, or what is to become one. Thread: the loop. */
 struct mps {
+        struct mps *next;      /* of the device */
+        struct daemon *daemon; /* borrowed */
+        unsigned int device;
+        uint32_t team;  /* whose; 0: of mode spatial */
         pid_t control;  /* 0: none */
         uint64_t begun; /* when it started, by the kernel's clock: process numbers are used again */
         pid_t server;   /* started by it; 0: not yet */
@@ -42,11 +50,15 @@ struct mps {
  * Measured: H200, 580.159.04: 66 MiB by nvidia-smi, and 10 that belong to no process. */
 #define MPS_RESERVE (128ull << 20)
 
-/* A lease of mode spatial is for one device and has no class. 0; -EINVAL. */
+/* A lease of mode spatial or of a group is for one device; one of mode spatial has no class. 0; -EINVAL. */
 int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);
 
-/* Whether a granted tenant of this device would find its control daemon. */
-bool mps_is_ready(const struct daemon *daemon, unsigned int device);
+/* Whether the tenant would find its control daemon. *ret_why: why it will not; "": it may yet. */
+bool mps_is_ready(const struct daemon *daemon, const struct message_lease *lease, const char **ret_why);
+
+/* Whether the process is a server, or a control daemon, that we started on that device. It looks for servers that it
+ * does not know yet. */
+bool mps_has(struct daemon *daemon, unsigned int device, pid_t process);
 
 /* Adds the variables that the tenant's command needs. */
 void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env);
@@ -54,3 +66,5 @@ void mps_environment(const struct daemon *daemon, const struct message_lease *le
 void mps_adopt(struct daemon *daemon); /* at the start: finds those of the daemon before */
 void mps_tick(struct daemon *daemon);  /* ten times a second: starts, checks and ends them */
 void mps_leave(struct daemon *daemon); /* the daemon ends, and those without tenants with it */
+
+uint64_t mps_team(const struct message_lease *lease); /* as the scheduler knows it (sched_tenant.team); 0: none */

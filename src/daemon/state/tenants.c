@@ -39,9 +39,30 @@ const char *tenants_mode(const struct tenants *tenants, unsigned int device, con
         return "time";
 }
 
+static bool has_client(const struct tenants *tenants, unsigned int device, uint32_t team, const struct tenant *until,
+                       const struct tenant *but)
+{
+        for (const struct tenant *t = tenants->first; t && t != until; t = t->next)
+                if (t != but && tenant_has(t, device) && message_lease_is_client(&t->lease) && t->lease.team == team)
+                        return true;
+        return false;
+}
+
+/* Of the MPS servers of the device: one of mode spatial, one of each group. */
+static bytes servers_take(const struct tenants *tenants, unsigned int device, const struct tenant *but)
+{
+        bytes sum = 0;
+
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                if (t != but && tenant_has(t, device) && message_lease_is_client(&t->lease) &&
+                    !has_client(tenants, device, t->lease.team, t, but))
+                        sum += MPS_RESERVE;
+        return sum;
+}
+
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but)
 {
-        bytes sum = strcmp(tenants_mode(tenants, device, but), "spatial") ? 0 : MPS_RESERVE;
+        bytes sum = servers_take(tenants, device, but);
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
                 if (t != but && tenant_has(t, device) && !t->lease.swap)
@@ -68,12 +89,13 @@ unsigned int tenants_count(const struct tenants *tenants, unsigned int device)
         return n;
 }
 
-bytes tenants_free(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but)
+bytes tenants_free(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                   const struct tenant *but)
 {
         bytes taken = tenants_leased(tenants, device, but), total = tenants->totals[device];
 
-        if (!strcmp(mode, "spatial") && strcmp(tenants_mode(tenants, device, but), "spatial"))
-                taken += MPS_RESERVE; /* for the server, which starts with the first such tenant */
+        if (message_lease_is_client(lease) && !has_client(tenants, device, lease->team, NULL, but))
+                taken += MPS_RESERVE; /* for the server, which starts with its first tenant */
         return taken < total ? total - taken : 0;
 }
 
@@ -128,7 +150,7 @@ static int fit_memory(const struct tenants *tenants, unsigned int device, const 
                       const struct tenant *but, struct err *err)
 {
         bytes quota = lease->devices[device].quota, total = tenants->totals[device];
-        bytes free = tenants_free(tenants, device, lease->mode, but);
+        bytes free = tenants_free(tenants, device, lease, but);
         char wanted[BYTES_TEXT], left[BYTES_TEXT], who[HOLDERS_TEXT];
 
         if (message_lease_is_mig(lease) && quota > lease->mig.memory)
@@ -291,6 +313,20 @@ uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
                 n += tenant->lease.devices[i].is_granted;
         return n > 1 || tenant->lease.job[0] ? tenant->lease.id : 0;
+}
+
+uint32_t tenants_team(struct tenants *tenants, const struct message_lease *lease)
+{
+        if (!lease->group[0])
+                return 0;
+        for (const struct tenant *t = tenants->first; t; t = t->next) {
+                if (t->lease.group[0] && t->lease.owner == lease->owner && !strcmp(t->lease.group, lease->group) &&
+                    !strcmp(t->lease.container.namespace, lease->container.namespace))
+                        return t->lease.team;
+                if (t->lease.team > tenants->last_team)
+                        tenants->last_team = t->lease.team;
+        }
+        return ++tenants->last_team;
 }
 
 void tenants_take(struct tenants *tenants, struct tenant *tenant)

@@ -146,8 +146,9 @@ struct tenants {
         bytes totals[LEASE_DEVICES_MAX];
         bool is_lost[LEASE_DEVICES_MAX];
         bool overcommits;
-        bytes swap;   /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
-        nsec room_at; /* the latest look of room.c; clock_now */
+        uint32_t last_team; /* the greatest number that a group has had */
+        bytes swap;         /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
+        nsec room_at;       /* the latest look of room.c; clock_now */
 };
 
 enum {
@@ -163,8 +164,9 @@ enum {
  * takes, too, and of those with --swap what the device is to have for them (swap_set_aside). */
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
-/* What a lease of that mode could still have. */
-bytes tenants_free(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but);
+/* What that lease could still have. */
+bytes tenants_free(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                   const struct tenant *but);
 permille tenants_promised(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 unsigned int tenants_count(const struct tenants *tenants, unsigned int device);
 
@@ -226,6 +228,10 @@ struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim);
 
 /* Of a tenant that is about to be scheduled: the gang of its job, or its own if it has several devices; 0: none. */
 uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant);
+
+/* The number of the group of a lease: that of its other tenants on whatever device, or one that nobody has; 0: it is of
+ * none. A group is of one owner, and of one namespace (M4 of mps.h). */
+uint32_t tenants_team(struct tenants *tenants, const struct message_lease *lease);
 
 /* Sets the effective shares. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);

@@ -8,8 +8,9 @@
  * matters only for what disabling does not need: slices, signs of work, and turns on other engines. There it is compute
  * as soon as any object is made in it that is not of one fixed engine: without such an object no channel computes.
  *
- * A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used after it,
- * so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
+ * A group of the MPS server's, which its clients dup, is here as each client's own: it runs already, and is compute
+ * (is_lent). A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used
+ * after it, so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
  *
  * Threads: any.
  */
@@ -27,6 +28,7 @@ struct group {
         int device;      /* of the lease */
         pid_t process;   /* that made it, and its descriptor: there SET_TIMESLICE works */
         int theirs;
+        bool is_lent;             /* the MPS server's */
         bool is_scheduled;        /* a channel that joins it may run at once */
         uint32_t scheduled_until; /* the channels before this one, by their order, were there when it was scheduled */
         nsec slice;               /* set by us; 0: the driver's own */

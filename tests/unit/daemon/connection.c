@@ -124,11 +124,11 @@ static void a_refused_second_request_while_the_first_waits_leaves_nothing_behind
 {
         _cleanup_(closep) int socket = connects(CONNECTION_TENANT, 7);
         json_t *body = lease("space", "10G");
+        struct mps mps = { .daemon = daemon_, .control = getpid(), .begun = mps_begun(getpid()) }; /* not ready */
 
         (void)state;
         (void)strcpy(daemon_->settings.dir, "/nonexistent");
-        daemon_->devices[0].mps.control = getpid(); /* an MPS control daemon that is not ready */
-        daemon_->devices[0].mps.begun = mps_begun(getpid());
+        daemon_->devices[0].mps = &mps;
         (void)json_object_set_new(body, "mode", json_string("spatial"));
         (void)json_object_set_new(body, "gpus", json_string("0"));
         assert_string_equal(answers(socket, body, -1), "");
@@ -139,6 +139,7 @@ static void a_refused_second_request_while_the_first_waits_leaves_nothing_behind
         assert_int_equal(daemon_->tenants.n, 0);
         connections_tick(daemon_, clock_now());
         assert_int_equal(daemon_->n_connections, 1);
+        daemon_->devices[0].mps = NULL;
 }
 
 static void whoever_says_nothing_has_ten_seconds_and_whoever_speaks_a_minute_in_all(void **state)

@@ -60,15 +60,15 @@ static bool lives(const struct model *model, const struct model_tenant *tenant)
         return tenant->begins_at <= model->now && (!tenant->ends_at || model->now < tenant->ends_at);
 }
 
-static int crew_of(const struct model *model, int context)
+static int team_of(const struct model *model, int context)
 {
-        return model->tenants[model->contexts[context].tenant].crew;
+        return model->tenants[model->contexts[context].tenant].team;
 }
 
 /* They are on the device together: to it they are one. */
 static bool is_one(const struct model *model, int a, int b)
 {
-        return a == b || (crew_of(model, a) && crew_of(model, a) == crew_of(model, b));
+        return a == b || (team_of(model, a) && team_of(model, a) == team_of(model, b));
 }
 
 /* ---- the meter ------------------------------------------------------------------------------- */
@@ -79,24 +79,24 @@ static void record(struct model *model, int context, bool is_on)
         assert(model->n_records - model->n_read < MODEL_RECORDS);
 }
 
-static void read_record_of_crew(struct model_crew *crew, const struct model_record *record)
+static void read_record_of_team(struct model_team *team, const struct model_record *record)
 {
         if (record->is_on) {
-                crew->resident_since = crew->started_at = record->at;
-                crew->n_starts++;
+                team->resident_since = team->started_at = record->at;
+                team->n_starts++;
         } else {
-                crew->metered += record->at - crew->resident_since;
-                crew->stopped_at = record->at;
+                team->metered += record->at - team->resident_since;
+                team->stopped_at = record->at;
         }
-        crew->is_resident = record->is_on;
+        team->is_resident = record->is_on;
 }
 
 static void read_record(struct model *model, const struct model_record *record)
 {
         struct model_tenant *tenant = owner(model, record->context);
 
-        if (tenant->crew) {
-                read_record_of_crew(&model->crews[tenant->crew], record);
+        if (tenant->team) {
+                read_record_of_team(&model->teams[tenant->team], record);
                 return;
         }
         if (record->is_on) {
@@ -404,7 +404,7 @@ static void rings_watch(struct model *model)
         model->watch_at = model->now + model->options.watch * (900 + model_below(model, 200)) / 1000;
 }
 
-/* A crew stays on as long as one member has work. */
+/* A team stays on as long as one mate has work. */
 static void pass_on(struct model *model)
 {
         int from = model->current;
@@ -465,7 +465,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         const struct model_tenant *tenant = &model->tenants[i];
         struct turns_tenant view = {
                 .id = (uint64_t)i + 1,
-                .crew = tenant->crew ? MODEL_TENANTS + (uint64_t)tenant->crew : 0,
+                .team = tenant->team ? MODEL_TENANTS + (uint64_t)tenant->team : 0,
                 .share = tenant->share,
                 .cap = tenant->cap ? tenant->cap : TURNS_WHOLE,
                 .class = tenant->class,
@@ -482,7 +482,7 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
                 view.work = knows_pending(model, i) ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
                 view.launched_at = tenant->launched_at;
                 view.watched_at = model->now;
-                if (tenant->kind == DEEP && (tenant->n_resident || model->crews[tenant->crew].is_resident))
+                if (tenant->kind == DEEP && (tenant->n_resident || model->teams[tenant->team].is_resident))
                         view.launched_at = model->now;
         }
         if (model->options.has_signal && model->options.watch) {
@@ -495,9 +495,9 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
 
 static bool is_of(const struct model *model, int context, int tenant)
 {
-        int crew = model->tenants[tenant].crew;
+        int team = model->tenants[tenant].team;
 
-        return model->contexts[context].tenant == tenant || (crew && crew_of(model, context) == crew);
+        return model->contexts[context].tenant == tenant || (team && team_of(model, context) == team);
 }
 
 static void switch_tenant(struct model *model, int tenant, bool is_disabled, bool is_gentle)
@@ -534,44 +534,44 @@ static void switch_all(struct model *model, const int *who, const struct turns_o
 
 static void waits_watch(struct model *model, struct turns_tenant *seen, const int *who, nsec *wake)
 {
-        const struct crews *crews = &model->folded;
+        const struct teams *teams = &model->folded;
         uint64_t resident = 0;
 
-        for (size_t i = 0; i < crews->n_folded; i++)
+        for (size_t i = 0; i < teams->n_folded; i++)
                 if (seen[i].is_resident)
                         resident = seen[i].id;
-        for (size_t i = 0; i < crews->n_folded; i++)
+        for (size_t i = 0; i < teams->n_folded; i++)
                 if (seen[i].goal) {
-                        seen[i].work = turns_work(model->turns, crews->entity_of[i]);
+                        seen[i].work = turns_work(model->turns, teams->entity_of[i]);
                         (void)waits_look(&model->tenants[who[i]].waits, &seen[i], resident, model->now,
-                                         turns_step(model->turns, crews->entity_of[i]));
+                                         turns_step(model->turns, teams->entity_of[i]));
                         *wake = earlier(*wake, model->now + 2 * MSEC);
                 }
 }
 
-static size_t crews_meter(const struct model *model, nsec until, struct crews_meter ret[static MODEL_CREWS])
+static size_t teams_meter(const struct model *model, nsec until, struct teams_meter ret[static MODEL_TEAMS])
 {
-        for (int i = 1; i <= MODEL_CREWS; i++) {
-                const struct model_crew *crew = &model->crews[i];
+        for (int i = 1; i <= MODEL_TEAMS; i++) {
+                const struct model_team *team = &model->teams[i];
 
-                ret[i - 1] = (struct crews_meter){
+                ret[i - 1] = (struct teams_meter){
                         .id = MODEL_TENANTS + (uint64_t)i,
-                        .used = crew->metered + (crew->is_resident ? until - crew->resident_since : 0),
-                        .started_at = crew->started_at,
-                        .stopped_at = crew->stopped_at,
-                        .n_starts = crew->n_starts,
-                        .is_resident = crew->is_resident,
+                        .used = team->metered + (team->is_resident ? until - team->resident_since : 0),
+                        .started_at = team->started_at,
+                        .stopped_at = team->stopped_at,
+                        .n_starts = team->n_starts,
+                        .is_resident = team->is_resident,
                         .n_groups = 1,
                 };
         }
-        return MODEL_CREWS;
+        return MODEL_TEAMS;
 }
 
 static nsec decide(struct model *model)
 {
         struct turns_tenant seen[MODEL_TENANTS];
         struct turns_order folded[MODEL_TENANTS], orders[MODEL_TENANTS];
-        struct crews_meter meters[MODEL_CREWS];
+        struct teams_meter meters[MODEL_TEAMS];
         int who[MODEL_TENANTS], n = 0;
         nsec until = meter_read(model), wake;
 
@@ -580,12 +580,12 @@ static nsec decide(struct model *model)
                         seen[n] = look_at(model, i, until);
                         who[n++] = i;
                 }
-        crews_fold(
+        teams_fold(
                 &(struct turns_view){
                         .now = model->now, .metered_until = until, .tenants = seen, .n_tenants = (size_t)n },
-                meters, crews_meter(model, until, meters), &model->folded);
+                meters, teams_meter(model, until, meters), &model->folded);
         wake = turns_next(model->turns, &model->folded.view, folded);
-        crews_unfold(&model->folded, folded, orders);
+        teams_unfold(&model->folded, folded, orders);
         model->n_decisions++;
         waits_watch(model, seen, who, &wake);
         for (int i = 0; i < n; i++)

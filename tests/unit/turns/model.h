@@ -8,12 +8,12 @@
  *      model_run(&model);
  *      model_had(&model, a, 1000, 1000)        its time on the device in the second second
  *
- * Members of a crew are on the device together. Two or more that work do BESIDE (model.c) of what one alone does, in
- * equal parts; the crew's time is counted as its first member's.
+ * Mates of a team are on the device together. Two or more that work do BESIDE (model.c) of what one alone does, in
+ * equal parts; the team's time is counted as its first mate's.
  */
 #pragma once
 
-#include "turns/crews.h"
+#include "turns/teams.h"
 #include "turns/turns.h"
 #include "turns/waits.h"
 
@@ -27,7 +27,7 @@ enum {
         MODEL_CONTEXTS = 512,
         MODEL_RECORDS = 8192,
         MODEL_QUEUE = 512,
-        MODEL_CREWS = 8,
+        MODEL_TEAMS = 8,
 };
 
 enum model_kind {
@@ -50,7 +50,7 @@ struct model_tenant {
         nsec work, gap;
         nsec begins_at, ends_at; /* 0: from the beginning, to the end */
         int n_contexts;          /* processes; 0: one */
-        int crew;                /* from 1: it works side by side with the others of it; 0: none */
+        int team;                /* from 1: it works side by side with the others of it; 0: none */
         bool is_graph;           /* SYNC: the ring entry is taken when all but a tenth is done */
 
         /* results */
@@ -89,8 +89,8 @@ struct model_context {
         bool is_taken;                 /* the device has begun the latest launch */
 };
 
-/* What the meter has of a crew: one context, whoever of its members works. */
-struct model_crew {
+/* What the meter has of a team: one context, whoever of its mates works. */
+struct model_team {
         nsec metered, resident_since;
         bool is_resident;
         nsec started_at, stopped_at;
@@ -134,8 +134,8 @@ struct model {
         struct model_record records[MODEL_RECORDS];
         uint64_t n_records, n_read;
 
-        struct model_crew crews[MODEL_CREWS + 1];
-        struct crews folded;
+        struct model_team teams[MODEL_TEAMS + 1];
+        struct teams folded;
 
         struct turns *turns;
         nsec n_calls, n_decisions; /* on and off; turns_next */

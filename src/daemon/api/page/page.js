@@ -123,7 +123,7 @@ function tenantRow(row) {
         return element('tr', {}, name, td('n', row.index), td('', row.class), element('td', {}, timeCell(row)), td('n', percent(row.share_permille)),
                 td('n', row.cap_permille && row.cap_permille < 1000 ? percent(row.cap_permille) : '–'), element('td', {}, memoryCell(row)),
                 td(`n ${row.refused ? 'warn' : ''}`, number(row.refused, 0)), td(row.waiting ? 'warn' : '', row.waiting ? 'waits' : ''),
-                Object.assign(element('td', { className: 'command' }, row.command || '', element('small', { className: 'details', textContent: detailsOf(row) })), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
+                Object.assign(element('td', { className: 'command' }, row.command || '', element('small', { className: 'details', textContent: detailsOf(row) })), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.group ? `, group ${row.group}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
 }
 
 function rowsOf(tenants) {

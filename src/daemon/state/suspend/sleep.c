@@ -151,9 +151,9 @@ int sleep_check(const struct message_lease *lease, struct err *err)
 {
         if (!lease->sleep_after)
                 return 0;
-        if (lease->enforcement == ENFORCEMENT_PRELOAD || message_lease_is_spatial(lease))
+        if (lease->enforcement == ENFORCEMENT_PRELOAD || message_lease_is_client(lease))
                 return err_say(err, -EINVAL,
-                               "a tenant of --preload or --mode spatial cannot be suspended: no sleep-after");
+                               "a tenant of --preload, --mode spatial or --group cannot be suspended: no sleep-after");
         if (lease->job[0])
                 return err_say(err, -EINVAL,
                                "a tenant of a job waits for the others, and they for it: no sleep-after with --job");

@@ -392,9 +392,8 @@ int suspend_check(const struct tenant *tenant, struct err *err)
         if (tenant->lease.enforcement == ENFORCEMENT_PRELOAD)
                 return err_say(err, -ENOTSUP, "'%s' has no gate that would see what it gives back (plane preload)",
                                name);
-        if (message_lease_is_spatial(&tenant->lease))
-                return err_say(err, -ENOTSUP,
-                               "'%s' is a client of an MPS server (--mode spatial), which the driver cannot suspend",
+        if (message_lease_is_client(&tenant->lease))
+                return err_say(err, -ENOTSUP, "'%s' is a client of an MPS server, which the driver cannot suspend",
                                name);
         if (tenant->state != TENANT_RUNNING)
                 return err_say(err, -EBUSY, "'%s' is %s", name, tenant_state_name(tenant));

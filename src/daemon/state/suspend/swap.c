@@ -318,10 +318,11 @@ int swap_check(const struct daemon *daemon, const struct message_lease *lease, s
                 return err_say(err, -EINVAL,
                                "this daemon has no host memory for --swap: leave it out, or start the daemon with "
                                "'sublet daemon --swap SIZE'");
-        if (lease->enforcement != ENFORCEMENT_GATE || message_lease_is_spatial(lease) || message_lease_is_mig(lease))
-                return err_say(err, -EINVAL,
-                               "a tenant of --preload, or of --mode spatial or mig, cannot share the device by "
-                               "suspending: leave --swap out");
+        if (lease->enforcement != ENFORCEMENT_GATE || message_lease_is_client(lease) || message_lease_is_mig(lease))
+                return err_say(
+                        err, -EINVAL,
+                        "a tenant of --preload, of a group, or of --mode spatial or mig, cannot share the device by "
+                        "suspending: leave --swap out");
         if (lease->job[0])
                 return err_say(err, -EINVAL,
                                "a tenant of a job waits for the others, and they for it: no --swap with --job");

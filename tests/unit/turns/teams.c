@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crews: what others see of the tenants of a trust group, and that they are on or off as one. */
+/* Teams: what others see of the tenants of a trust group, and that they are on or off as one. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -15,93 +15,93 @@ static void begin(uint64_t seed, nsec length)
                                    .seed = seed, .policy = TURNS_POLICY_TURNS, .length = length, .has_signal = true });
 }
 
-static int deep(permille share, int crew)
+static int deep(permille share, int team)
 {
-        return model_add(&model, (struct model_tenant){ .kind = DEEP, .share = share, .crew = crew });
+        return model_add(&model, (struct model_tenant){ .kind = DEEP, .share = share, .team = team });
 }
 
-static int service(nsec step, permille share, int crew)
+static int service(nsec step, permille share, int team)
 {
         return model_add(&model, (struct model_tenant){
-                                         .kind = SYNC, .work = step, .gap = 15 * USEC, .share = share, .crew = crew });
+                                         .kind = SYNC, .work = step, .gap = 15 * USEC, .share = share, .team = team });
 }
 
 /* ---- the fold -------------------------------------------------------------------------------------------------- */
 
 static struct turns_tenant tenants[4];
 static struct turns_view view = { .now = SEC, .metered_until = SEC, .tenants = tenants };
-static struct crews crews;
+static struct teams teams;
 
-static void fold(size_t n, const struct crews_meter *meters, size_t n_meters)
+static void fold(size_t n, const struct teams_meter *meters, size_t n_meters)
 {
         view.n_tenants = n;
-        crews_fold(&view, meters, n_meters, &crews);
+        teams_fold(&view, meters, n_meters, &teams);
 }
 
-static void a_view_without_crews_stays_as_it_is(void **state)
+static void a_view_without_teams_stays_as_it_is(void **state)
 {
         (void)state;
         for (size_t i = 0; i < 3; i++)
                 tenants[i] = (struct turns_tenant){ .id = i + 1, .share = 100, .cap = 700, .used = (nsec)i };
         fold(3, NULL, 0);
-        assert_int_equal(crews.view.n_tenants, 3);
-        assert_memory_equal(crews.tenants, tenants, 3 * sizeof(*tenants));
+        assert_int_equal(teams.view.n_tenants, 3);
+        assert_memory_equal(teams.tenants, tenants, 3 * sizeof(*tenants));
 }
 
-static void a_crew_has_the_shares_of_all_its_members_and_its_own_meter(void **state)
+static void a_team_has_the_shares_of_all_its_mates_and_its_own_meter(void **state)
 {
-        static const struct crews_meter meter = { .id = 9, .used = 5 * SEC, .n_starts = 7, .is_resident = true };
+        static const struct teams_meter meter = { .id = 9, .used = 5 * SEC, .n_starts = 7, .is_resident = true };
 
         (void)state;
-        tenants[0] = (struct turns_tenant){ .id = 1, .crew = 9, .share = 200, .cap = 300, .used = SEC };
+        tenants[0] = (struct turns_tenant){ .id = 1, .team = 9, .share = 200, .cap = 300, .used = SEC };
         tenants[1] = (struct turns_tenant){ .id = 2, .share = 100, .cap = TURNS_WHOLE };
-        tenants[2] = (struct turns_tenant){ .id = 3, .crew = 9, .share = 0, .cap = TURNS_WHOLE, .used = SEC };
+        tenants[2] = (struct turns_tenant){ .id = 3, .team = 9, .share = 0, .cap = TURNS_WHOLE, .used = SEC };
         fold(3, &meter, 1);
-        assert_int_equal(crews.view.n_tenants, 2);
-        assert_int_equal(crews.tenants[0].id, 9);
-        assert_int_equal(crews.tenants[0].share, 200);
-        assert_int_equal(crews.tenants[0].n_equal, 1);
-        assert_int_equal(crews.tenants[0].cap, TURNS_WHOLE);
-        assert_int_equal(crews.tenants[0].used, 5 * SEC);
-        assert_int_equal(crews.tenants[0].n_starts, 7);
-        assert_true(crews.tenants[0].is_resident);
-        assert_int_equal(crews.entity_of[2], 0);
+        assert_int_equal(teams.view.n_tenants, 2);
+        assert_int_equal(teams.tenants[0].id, 9);
+        assert_int_equal(teams.tenants[0].share, 200);
+        assert_int_equal(teams.tenants[0].n_equal, 1);
+        assert_int_equal(teams.tenants[0].cap, TURNS_WHOLE);
+        assert_int_equal(teams.tenants[0].used, 5 * SEC);
+        assert_int_equal(teams.tenants[0].n_starts, 7);
+        assert_true(teams.tenants[0].is_resident);
+        assert_int_equal(teams.entity_of[2], 0);
 }
 
-static void a_crew_is_as_sensitive_as_its_most_sensitive_member(void **state)
+static void a_team_is_as_sensitive_as_its_most_sensitive_mate(void **state)
 {
         (void)state;
         for (size_t i = 0; i < 3; i++)
                 tenants[i] = (struct turns_tenant){ .id = i + 1,
-                                                    .crew = 9,
+                                                    .team = 9,
                                                     .class = TURNS_BATCH,
                                                     .work = TURNS_WORK_PENDING,
                                                     .launched_at = SEC - MSEC };
         fold(3, NULL, 0);
-        assert_int_equal(crews.tenants[0].class, TURNS_BATCH);
-        assert_false(crews.tenants[0].has_waiter);
+        assert_int_equal(teams.tenants[0].class, TURNS_BATCH);
+        assert_false(teams.tenants[0].has_waiter);
         tenants[1].class = TURNS_NORMAL;
         tenants[1].work = TURNS_WORK_NONE;
         fold(3, NULL, 0);
-        assert_int_equal(crews.tenants[0].class, TURNS_NORMAL);
-        assert_int_equal(crews.tenants[0].work, TURNS_WORK_PENDING);
-        assert_true(crews.tenants[0].has_waiter);
+        assert_int_equal(teams.tenants[0].class, TURNS_NORMAL);
+        assert_int_equal(teams.tenants[0].work, TURNS_WORK_PENDING);
+        assert_true(teams.tenants[0].has_waiter);
         tenants[1].launched_at = SEC / 2; /* it does not work any more */
         tenants[2].class = TURNS_LATENCY;
         fold(3, NULL, 0);
-        assert_int_equal(crews.tenants[0].class, TURNS_LATENCY);
-        assert_false(crews.tenants[0].has_waiter);
+        assert_int_equal(teams.tenants[0].class, TURNS_LATENCY);
+        assert_false(teams.tenants[0].has_waiter);
 }
 
-static void all_members_have_one_order(void **state)
+static void all_mates_have_one_order(void **state)
 {
         struct turns_order folded[2] = { { .is_disabled = true, .slice = 7 }, { .slice = 9 } }, orders[4];
 
         (void)state;
         for (size_t i = 0; i < 4; i++)
-                tenants[i] = (struct turns_tenant){ .id = i + 1, .crew = i == 1 ? 0 : 9 };
+                tenants[i] = (struct turns_tenant){ .id = i + 1, .team = i == 1 ? 0 : 9 };
         fold(4, NULL, 0);
-        crews_unfold(&crews, folded, orders);
+        teams_unfold(&teams, folded, orders);
         for (size_t i = 0; i < 4; i++) {
                 assert_int_equal(orders[i].is_disabled, i != 1);
                 assert_int_equal(orders[i].slice, i == 1 ? 9 : 7);
@@ -125,7 +125,7 @@ static void expect_share(int tenant, nsec share, nsec error)
         }
 }
 
-static void shares_between_crews_and_others_hold(void **state)
+static void shares_between_teams_and_others_hold(void **state)
 {
         int a, b, c;
 
@@ -145,7 +145,7 @@ static void shares_between_crews_and_others_hold(void **state)
         }
 }
 
-static void members_without_a_promise_have_an_equal_part_each(void **state)
+static void mates_without_a_promise_have_an_equal_part_each(void **state)
 {
         int a, b;
 
@@ -161,7 +161,7 @@ static void members_without_a_promise_have_an_equal_part_each(void **state)
 }
 
 /* Never for longer than a call takes: they are switched by one. */
-static void a_crew_is_on_or_off_as_one(void **state)
+static void a_team_is_on_or_off_as_one(void **state)
 {
         (void)state;
         for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -176,7 +176,7 @@ static void a_crew_is_on_or_off_as_one(void **state)
                         model.options.length = until;
                         for (int i = 0; i < 6; i++)
                                 for (int k = 0; k < i; k++)
-                                        if (model.tenants[i].crew == model.tenants[k].crew)
+                                        if (model.tenants[i].team == model.tenants[k].team)
                                                 assert_int_equal(model.tenants[i].is_disabled,
                                                                  model.tenants[k].is_disabled);
                 }
@@ -184,7 +184,7 @@ static void a_crew_is_on_or_off_as_one(void **state)
         }
 }
 
-static void services_of_a_crew_wait_for_others_for_some_milliseconds(void **state)
+static void services_of_a_team_wait_for_others_for_some_milliseconds(void **state)
 {
         int a, b, c;
 
@@ -199,15 +199,15 @@ static void services_of_a_crew_wait_for_others_for_some_milliseconds(void **stat
         model_done(&model);
 }
 
-static void what_a_crew_does_not_want_is_lent(void **state)
+static void what_a_team_does_not_want_is_lent(void **state)
 {
         int a, b;
 
         (void)state;
         begin(4, 4 * SEC);
         a = model_add(&model, (struct model_tenant){
-                                      .kind = PERIODIC, .work = MSEC, .gap = 20 * MSEC, .share = 400, .crew = 1 });
-        (void)model_add(&model, (struct model_tenant){ .kind = IDLE, .share = 400, .crew = 1 });
+                                      .kind = PERIODIC, .work = MSEC, .gap = 20 * MSEC, .share = 400, .team = 1 });
+        (void)model_add(&model, (struct model_tenant){ .kind = IDLE, .share = 400, .team = 1 });
         b = deep(200, 0);
         model_run(&model);
         assert_in_range(model_had(&model, b, 1000, 3000), 3000 * 850, 3000 * 1000);
@@ -218,7 +218,7 @@ static void what_a_crew_does_not_want_is_lent(void **state)
 static void tenants_at_random(int n)
 {
         for (int i = 0; i < n; i++) {
-                struct model_tenant tenant = { .crew = (int)model_below(&model, 4),
+                struct model_tenant tenant = { .team = (int)model_below(&model, 4),
                                                .share = model_below(&model, 3) ? 20 + model_below(&model, 80) : 0,
                                                .class = (enum turns_class)model_below(&model, 3) };
 
@@ -230,7 +230,7 @@ static void tenants_at_random(int n)
 }
 
 /* Whoever comes with whom: nobody starves, and who always wants has its share of what all have. */
-static void nobody_starves_whatever_crews_there_are(void **state)
+static void nobody_starves_whatever_teams_there_are(void **state)
 {
         (void)state;
         for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -239,12 +239,12 @@ static void nobody_starves_whatever_crews_there_are(void **state)
                 tenants_at_random(3 + (int)model_below(&model, 7));
                 model_run(&model);
                 for (int i = 0; i < model.n_tenants; i++)
-                        if (!model.tenants[i].crew && model_longest_wait(&model, i, 500) > 300)
+                        if (!model.tenants[i].team && model_longest_wait(&model, i, 500) > 300)
                                 fail_msg("seed %ld: tenant %d waited for %ld ms", (long)seed, i,
                                          (long)model_longest_wait(&model, i, 500));
-                        else if (model.tenants[i].crew && model.tenants[i].kind != ON_OFF && !model.tenants[i].done)
-                                fail_msg("seed %ld: tenant %d of crew %d did nothing", (long)seed, i,
-                                         model.tenants[i].crew);
+                        else if (model.tenants[i].team && model.tenants[i].kind != ON_OFF && !model.tenants[i].done)
+                                fail_msg("seed %ld: tenant %d of team %d did nothing", (long)seed, i,
+                                         model.tenants[i].team);
                 model_done(&model);
         }
 }
@@ -252,16 +252,16 @@ static void nobody_starves_whatever_crews_there_are(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_view_without_crews_stays_as_it_is),
-                cmocka_unit_test(a_crew_has_the_shares_of_all_its_members_and_its_own_meter),
-                cmocka_unit_test(a_crew_is_as_sensitive_as_its_most_sensitive_member),
-                cmocka_unit_test(all_members_have_one_order),
-                cmocka_unit_test(shares_between_crews_and_others_hold),
-                cmocka_unit_test(members_without_a_promise_have_an_equal_part_each),
-                cmocka_unit_test(a_crew_is_on_or_off_as_one),
-                cmocka_unit_test(services_of_a_crew_wait_for_others_for_some_milliseconds),
-                cmocka_unit_test(what_a_crew_does_not_want_is_lent),
-                cmocka_unit_test(nobody_starves_whatever_crews_there_are),
+                cmocka_unit_test(a_view_without_teams_stays_as_it_is),
+                cmocka_unit_test(a_team_has_the_shares_of_all_its_mates_and_its_own_meter),
+                cmocka_unit_test(a_team_is_as_sensitive_as_its_most_sensitive_mate),
+                cmocka_unit_test(all_mates_have_one_order),
+                cmocka_unit_test(shares_between_teams_and_others_hold),
+                cmocka_unit_test(mates_without_a_promise_have_an_equal_part_each),
+                cmocka_unit_test(a_team_is_on_or_off_as_one),
+                cmocka_unit_test(services_of_a_team_wait_for_others_for_some_milliseconds),
+                cmocka_unit_test(what_a_team_does_not_want_is_lent),
+                cmocka_unit_test(nobody_starves_whatever_teams_there_are),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mps_program.h"
+
+#include "base/cleanup.h"
+#include "base/descriptors.h"
+#include "base/err.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PATH])
+{
+        char place[MPS_PLACE];
+
+        (void)snprintf(ret, MPS_PATH, "%s/mps/%s%s", at->dir, mps_place(at->device, at->team, place), name);
+}
+
+/* Files of an earlier control daemon would be taken for this one's. */
+int mps_make_directories(const struct mps_at *at, struct err *err)
+{
+        static const char *const stale[] = {
+                "/control",           "/pipe/control", "/pipe/control_privileged",
+                "/pipe/control_lock", "/pipe/log",     "/pipe/nvidia-cuda-mps-control.pid"
+        };
+        static const char *const directories[] = { "/..", "", "/pipe", "/log" };
+        char path[MPS_PATH];
+
+        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
+                if (i)
+                        mps_path(at, directories[i], path);
+                else
+                        (void)snprintf(path, sizeof(path), "%s/mps", at->dir);
+                if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                        return err_set(err, -errno, "making %s", path);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(stale); i++) {
+                mps_path(at, stale[i], path);
+                (void)unlink(path);
+        }
+        return 0;
+}
+
+static bool is_ours(const char *variable)
+{
+        return !strncmp(variable, "CUDA_MPS_", 9) || !strncmp(variable, "CUDA_VISIBLE_DEVICES=", 21);
+}
+
+/* The daemon's environment with the device's variables. *ret is the caller's to free; the texts are borrowed. */
+static int make_environment(char *const added[], size_t n_added, char ***ret)
+{
+        size_t n = 0, to = 0;
+        char **all;
+
+        while (environ[n])
+                n++;
+        all = calloc(n + n_added + 1, sizeof(*all));
+        if (!all)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++)
+                if (!is_ours(environ[i]))
+                        all[to++] = environ[i];
+        memcpy(all + to, added, n_added * sizeof(*all));
+        *ret = all;
+        return 0;
+}
+
+/* Where PATH has it. False: nowhere. */
+static bool program_find(char ret[static PATH_MAX])
+{
+        const char *path = getenv("PATH");
+
+        for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; *path; path += *path == ':') {
+                int n = (int)strcspn(path, ":");
+
+                if (snprintf(ret, PATH_MAX, "%.*s/%s", n, path, MPS_PROGRAM) < PATH_MAX && access(ret, X_OK) == 0)
+                        return true;
+                path += n;
+        }
+        return false;
+}
+
+int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret)
+{
+        char pipe[MPS_PATH + 32], log[MPS_PATH + 32], visible[96], out[MPS_PATH], path[MPS_PATH];
+        char *added[] = { pipe, log, visible };
+        _cleanup_(freep) char **all = NULL;
+        _cleanup_(closep) int output = -1;
+        struct process_child child = { .argv = argv, .n_fds = 3, .is_leader = true };
+        char where[PATH_MAX];
+
+        mps_path(at, "/pipe", path);
+        (void)snprintf(pipe, sizeof(pipe), "CUDA_MPS_PIPE_DIRECTORY=%s", path);
+        mps_path(at, "/log", path);
+        (void)snprintf(log, sizeof(log), "CUDA_MPS_LOG_DIRECTORY=%s", path);
+        (void)snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", at->uuid);
+        mps_path(at, "/log/control.out", out);
+        if (make_environment(added, at->uuid[0] ? 3 : 2, &all) < 0)
+                return ENOMEM;
+
+        if (!program_find(where))
+                return ENOENT;
+        output = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (output < 0)
+                return errno;
+        child.program = where;
+        child.environment = all;
+        child.fds[0] = input >= 0 ? input : PROCESS_NULL;
+        child.fds[1] = child.fds[2] = output;
+        descriptors_settle(); /* K2 of process.h */
+        return -process_begin(&child, ret);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA's MPS control daemon as a program: where its files are, and how it is started. */
+#pragma once
+
+#include "shim/mps_server.h"
+
+struct err;
+
+enum {
+        MPS_PATH = 160,
+};
+
+#define MPS_PROGRAM "nvidia-cuda-mps-control"
+
+/* One of a device: of a group, or of mode spatial. The texts are borrowed. */
+struct mps_at {
+        const char *dir, *uuid; /* the daemon's directory; the device's UUID, "": not known */
+        unsigned int device;
+        uint32_t team; /* 0: of mode spatial */
+};
+
+void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PATH]); /* of a file of its place */
+int mps_make_directories(const struct mps_at *at, struct err *err);                  /* 0; -errno */
+
+/* 0; an errno. input: its standard input; -1: none. */
+int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret);
