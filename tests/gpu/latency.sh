@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Services that answer people: ResNet-50 (CUDA graph, launch and wait; resnet.py) of batch 1 and 16, alone, beside each
-# other, in a closed loop and with arrivals at random, by the driver's default, by MPS, and as tenants. On a machine
-# with a device, PyTorch, torchvision and a compiler; or on the simulator, with load.c in place of them. 240 s. A table
-# at the end, a row per service for a plot in rows.tsv, and what the handovers of a row did (spans.tsv) by the trace.
+# other, in a closed loop and with arrivals at random, by the driver's default, by MPS, as tenants, and in groups. On a
+# machine with a device, PyTorch and torchvision; without those, and on the simulator, load.c stands in for them: kernels
+# of the length of their steps, which fill the device. 240 s. A table at the end, a row per service in rows.tsv, of that
+# a plot (latency.svg: p99 against throughput), and what the handovers of a row did (spans.tsv) by the trace.
 #
 #       tests/gpu/latency.sh [BUILD]    SUBLET=path of sublet, WINDOW=4: seconds of each measurement
-#                                       PARTS="default mps pairs four goals latency spatial"
+#                                       PARTS="default mps pairs four goals latency spatial groups"; or "eights"
+#                                       (also of "default" and "mps", if they are asked for) and "models" (likewise)
+#                                       LIMIT=270: seconds after which no row is begun
 #                                       DAEMON_OPTIONS="--period 10ms"
 #
 # All services of a row begin together; their first second counts too.
@@ -19,9 +22,16 @@ stand_in() {
         local mode batch seconds period us line
         echo ready
         while read -r mode batch seconds period; do
-                us=$((batch == 1 ? 770 : 1380))
-                line=$("$1" -r 51.9 -k "$us" -t "$seconds" \
+                case $batch in
+                16) us=1380 ;;
+                bert) us=1500 ;;
+                decoder) us=2500 ;;
+                jpeg) us=1100 ;;
+                *) us=770 ;;
+                esac
+                line=$("$1" -r "${ROUNDS_PER_US:-51.9}" -k "$us" -t "$seconds" \
                         ${period:+-p "$(awk -v p="$period" 'BEGIN { print int(p * 1000) }')"} "$mode")
+                [[ $batch == *[!0-9]* ]] && batch=1
                 echo "$line" | awk -v b="$batch" '{ for (i = 1; i <= NF; i++) { split($i, x, "="); v[x[1]] = x[2] }
                         printf "img_s=%.1f p50_us=%s p99_us=%s max_us=%s\n", b * v["kernels"] / v["seconds"], v["p50_us"], v["p99_us"], v["max_us"] }'
         done
@@ -35,9 +45,9 @@ if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
         # shellcheck disable=SC2086  # options
         exec "$sublet" sim ${SIM_OPTIONS:---realistic-time} -- "$0" "$@"
 fi
-parts=${PARTS:-default mps pairs four goals latency spatial}
+parts=${PARTS:-default mps pairs four goals latency spatial groups}
 out=${OUT:-/tmp/sublet-latency} window=${WINDOW:-4} work=$(mktemp -d)
-log=$out/latency.log daemon='' table=() end=$((SECONDS + 270))
+log=$out/latency.log daemon='' table=() limit=${LIMIT:-270} end=$((SECONDS + ${LIMIT:-270}))
 declare -A pid fd asked alone
 mkdir -p "$out" "$work/node"
 : > "$log"
@@ -61,12 +71,20 @@ if [ -n "${SUBLET_SIM:-}" ]; then
         say "# machine: simulated (the figures are the simulator's, not a GPU's)"
         load=$PWD/$build/tests/gpu/gpu-load
         program=("$0" --stand-in "$load")
+        PATH=$PWD/tests/fakes/mps:$PATH # for groups; each tenant computes in a context of its own there
 else
         say "# machine: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)"
         load=$work/load cuda=/usr/local/cuda
         gcc -O2 -I$cuda/include tests/gpu/load.c -o "$load" -L$cuda/lib64/stubs \
-                -L$cuda/targets/x86_64-linux/lib/stubs -lcuda >> "$log" 2>&1 || say "# no load program: see $log"
+                -L$cuda/targets/x86_64-linux/lib/stubs -lcuda >> "$log" 2>&1 || load=$build/tests/gpu/gpu-load
         program=(python3 "$PWD/tests/gpu/resnet.py" 1 16)
+        [[ " $parts " != *" models "* ]] || program+=(bert decoder jpeg)
+        if ! timeout 60 python3 -c 'import torch, torchvision' >> "$log" 2>&1; then
+                ROUNDS_PER_US=$(timeout -k 2 20 "$load" calibrate | tr ' ' '\n' | sed -n 's/^rounds_per_us=//p')
+                export ROUNDS_PER_US
+                say "# no PyTorch: load.c stands in, ${ROUNDS_PER_US:-?} rounds a microsecond"
+                program=("$0" --stand-in "$load")
+        fi
 fi
 
 # ---- services -----------------------------------------------------------------------------------
@@ -75,12 +93,12 @@ service() { # NAME [COMMAND BEFORE...]
         shift
         rm -f "$work/$name.in"
         mkfifo "$work/$name.in"
-        timeout -k 2 250 "$@" "${program[@]}" < "$work/$name.in" > "$work/$name.out" 2>> "$log" &
+        timeout -k 2 "$limit" "$@" "${program[@]}" < "$work/$name.in" > "$work/$name.out" 2>> "$log" &
         pid[$name]=$!
         exec {to}> "$work/$name.in"
         fd[$name]=$to asked[$name]=1
 }
-ours() { service "$1" "$sublet" run -q --name "$1" --mem 16G --share "$2" "${@:3}" --; }
+ours() { service "$1" "$sublet" run -q --name "$1" --mem "${memory:-16G}" --share "$2" "${@:3}" --; }
 answers() { # NAME...: as many lines as each was asked for
         local name i
         for name; do
@@ -173,7 +191,7 @@ if answers na nb nc nd; then
         if wants default && wants four; then four default na nb nc nd; fi
 fi
 leave na nb nc nd
-if wants mps && command -v nvidia-cuda-mps-control > /dev/null && [ -z "${SUBLET_SIM:-}" ]; then
+if wants mps && wants four && command -v nvidia-cuda-mps-control > /dev/null && [ -z "${SUBLET_SIM:-}" ]; then
         mkdir -p "$work/mps"
         export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
         nvidia-cuda-mps-control -d >> "$log" 2>&1
@@ -190,7 +208,7 @@ fi
 
 # ---- ours ---------------------------------------------------------------------------------------
 # shellcheck disable=SC2086  # options
-timeout -k 2 240 "$sublet" daemon --dir "$SUBLET_DIR" ${DAEMON_OPTIONS:-} > "$out/daemon.log" 2>&1 &
+timeout -k 2 "$limit" "$sublet" daemon --dir "$SUBLET_DIR" ${DAEMON_OPTIONS:-} > "$out/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 200); do [ ! -S "$SUBLET_DIR/tenant.sock" ] || break; sleep 0.05; done
 [ -S "$SUBLET_DIR/tenant.sock" ] || say "# the daemon is not there: $(tail -1 "$out/daemon.log")"
@@ -252,6 +270,55 @@ if wants four; then
         leave a b c d
 fi
 
+# ms of GPU time that tenants have had, by the meter
+metered() { # NAME...
+        "$sublet" ps --json | awk -F'[:,]' -v names=" $* " '/^  "tenant":/ { gsub(/[ "]/, "", $2); is = index(names, " " $2 " ") }
+                /"used_ns":/ && is { sum += $2 } END { printf "%d\n", sum / 1e6 }'
+}
+# between WHAT "NAME..." "NAME..." ROW...: a row, and how the two sets divided the time
+between() {
+        local what=$1 first=$2 second=$3 a b
+        a=$(metered "$first") b=$(metered "$second")
+        row group "$what" "${@:4}"
+        a=$(($(metered "$first") - a)) b=$(($(metered "$second") - b))
+        say "# by the meter: $a : $b ms, $(awk -v a=$a -v b=$b 'BEGIN { printf "%.1f : %.1f", a + b ? 100 * a / (a + b) : 0, a + b ? 100 * b / (a + b) : 0 }')"
+}
+groups() {
+        ours a 25 --group one
+        ours b 25 --group one
+        ours c 50
+        answers a b c || return
+        for batch in 1 16; do row group "a group of two, batch $batch" "a sync $batch" "b sync $batch"; done
+        for batch in 1 16; do between "group 50 : one 50, batch $batch" 'a b' c "a sync $batch" "b sync $batch" "c sync $batch"; done
+        between 'group 50 : deep 50' 'a b' c 'a sync 1' 'b sync 1' 'c deep 16'
+        between 'group, open : deep 50' 'a b' c 'a poisson 1 5.13' 'b poisson 1 5.13' 'c deep 16'
+        "$sublet" ps >> "$log" 2>&1
+        leave a b c
+        ours a 35 --group one
+        ours b 35 --group one
+        ours c 15 --group two
+        ours d 15 --group two
+        answers a b c d || return
+        between 'two groups, 70 : 30' 'a b' 'c d' 'a sync 1' 'b sync 1' 'c sync 1' 'd sync 1'
+        between 'two groups, deep' 'a b' 'c d' 'a deep 16' 'b deep 16' 'c deep 16' 'd deep 16'
+        fault
+        leave a b c d
+}
+# The server of the first group is killed while all four work.
+fault() {
+        local name control server
+        control=$(cut -d' ' -f1 "$(printf '%s\n' "$SUBLET_DIR"/mps/0-*/control | sort -V | tail -2 | head -1)") server=$(pgrep -P "$control" | head -1)
+        for name in a b c d; do order $name sync 1 "$window"; done
+        sleep 1
+        if [ -n "$server" ]; then kill -9 "$server"; else say '# no server of MPS is there: nothing is killed'; fi
+        if answers c d; then say "# killed server $server of the first group: the second went on, $(word c img_s) + $(word d img_s)"; fi
+        "$sublet" events 2>&1 | grep -E 'MPS_FAULT|FOREIGN_OBJECT|NOT_SWITCHED|UNKNOWN_C|STRANGER' | sed 's/^/# /' | tail -12 | tee -a "$log"
+        grep -v '^$' "$SUBLET_DIR"/mps/0-*/log/control.log 2> /dev/null | tail -12 >> "$log"
+}
+if wants groups; then
+        groups
+fi
+
 # A service of class latency, requests of 0.8 ms, beside a batch job of kernels of 5 ms.
 beside_batch() { # WAY: with the command before the service in before_a, before the job in before_b
         local line
@@ -284,8 +351,63 @@ if wants spatial && [ -z "${SUBLET_SIM:-}" ]; then
         leave a b
 fi
 
+# ---- eights and other models ------------------------------------------------------------------------
+eight() { # WAY NAME...: eight closed loops, and eight at 7 % of the device each
+        local way=$1
+        shift
+        row "$way" 'eight, batch 1' "${@/%/ sync 1}"
+        row "$way" 'eight open, 56 %' "${@/%/ poisson 1 11}"
+}
+models() { # WAY NAME NAME
+        local model
+        for model in bert decoder jpeg; do
+                both "$1" "$model beside batch 1" "$2" $model "$3" 1
+                both "$1" "$model twice" "$2" $model "$3" $model
+        done
+}
+# each WAY SHARE PART NAMES... -- OPTION of run...: as services of that way
+each() {
+        local way=$1 share=$2 part=$3 name names=()
+        shift 3
+        while [ "$1" != -- ]; do names+=("$1"); shift; done
+        shift
+        for name in "${names[@]}"; do
+                if [ "$share" = 0 ]; then service "$name"; else ours "$name" "$share" "$@"; fi
+        done
+        if answers "${names[@]}"; then "$part" "$way" "${names[@]}"; fi
+        leave "${names[@]}"
+}
+by_mps() { # COMMAND...
+        mkdir -p "$work/mps"
+        export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
+        nvidia-cuda-mps-control -d >> "$log" 2>&1
+        "$@"
+        mps_end
+        unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+model_alone() {
+        local model
+        for model in 1 bert decoder jpeg; do row native "$model, alone" "$2 sync $model"; done
+}
+if wants eights; then
+        names=(e1 e2 e3 e4 e5 e6 e7 e8)
+        if wants default; then each default 0 eight "${names[@]}" --; fi
+        if wants mps && [ -z "${SUBLET_SIM:-}" ]; then by_mps each mps 0 eight "${names[@]}" --; fi
+        memory=8G
+        each ours 12.5 eight "${names[@]}" --
+        each group 12.5 eight "${names[@]}" -- --group eight
+fi
+if wants models; then
+        each native 0 model_alone m1 --
+        if wants default; then each default 0 models m1 m2 --; fi
+        if wants mps && [ -z "${SUBLET_SIM:-}" ]; then by_mps each mps 0 models m1 m2 --; fi
+        each ours 50 models m1 m2 --
+        each group 50 models m1 m2 -- --group models
+fi
+
 # ---- the table ------------------------------------------------------------------------------------
 say "# $SECONDS s; ms; sum: of each its images/s over those of one alone; parts: of that"
 [ ! -s "$out/spans.tsv" ] || sed 's/^/# /' "$out/spans.tsv" | tee -a "$log"
 say "$header"
 for line in ${table[@]+"${table[@]}"}; do say "$line"; done
+python3 tests/gpu/latency_plot.py "$out/rows.tsv" "$out/latency.svg" && say "# plot: $out/latency.svg"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50, fp16, channels last, as a CUDA graph: a tenant that waits for every step.
+"""ResNet-50, fp16, channels last, as a CUDA graph: a tenant that waits for every step. As arguments: batch sizes, and
+"bert" (an encoder of BERT-base's size, 8 sequences of 128), "decoder" (one token of 4 sequences by a decoder of 1.1 B
+weights with 512 tokens behind it), "jpeg" (a picture of 640 x 480 decoded on the device, scaled, and ResNet-50).
 
 Prints `ready`, then takes lines from stdin and answers each with one line of name=value words:
 
@@ -22,17 +24,74 @@ MODEL = torchvision.models.resnet50(weights=None).eval().half().cuda().to(memory
 
 def captured(batch):
     x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.half).to(memory_format=torch.channels_last)
+    return graph_of(MODEL, x)
+
+
+class Decoder(torch.nn.Module):
+    """A step of generation: 20 layers of 2048, 8192 between, and keys and values of 512 tokens."""
+
+    def __init__(self, layers=20, width=2048, heads=16, past=512, batch=4):
+        super().__init__()
+        make = lambda a, b: torch.nn.Linear(a, b, bias=False)
+        self.layers = torch.nn.ModuleList(torch.nn.ModuleList(
+            [torch.nn.LayerNorm(width), make(width, 3 * width), make(width, width), torch.nn.LayerNorm(width),
+             make(width, 4 * width), make(4 * width, width)]) for _ in range(layers))
+        self.out = make(width, 32000)
+        self.heads, self.width = heads, width
+        self.register_buffer("past", torch.randn(layers, 2, batch, heads, past, width // heads))
+
+    def forward(self, x):
+        batch = x.shape[0]
+        for layer, past in zip(self.layers, self.past):
+            norm, qkv, project, norm2, up, down = layer
+            q, k, v = qkv(norm(x)).view(batch, 3, self.heads, 1, self.width // self.heads).unbind(1)
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+            seen = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            x = x + project(seen.reshape(batch, self.width))
+            x = x + down(torch.nn.functional.gelu(up(norm2(x))))
+        return self.out(x).argmax(-1)
+
+
+def graph_of(model, x):
+    """The step as a CUDA graph, in a stream of its own, and what must not be freed meanwhile."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(5):
-            MODEL(x)
+            model(x)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        MODEL(x)
+        model(x)
     graph.replay()
     torch.cuda.synchronize()
-    return graph, x
+    return graph, (model, x)
+
+
+class Pictures:
+    """Not a graph: the decoder of pictures is not captured."""
+
+    def __init__(self):
+        picture = torch.randint(0, 255, (3, 480, 640), dtype=torch.uint8)
+        self.bytes = torchvision.io.encode_jpeg(picture)
+
+    def replay(self):
+        picture = torchvision.io.decode_jpeg(self.bytes, device="cuda").half()[None] / 255
+        MODEL(torch.nn.functional.interpolate(picture, (224, 224)).to(memory_format=torch.channels_last))
+
+
+def made(name):
+    if name == "bert":
+        layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
+        model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval().half().cuda()
+        return graph_of(model, torch.randn(8, 128, 768, device="cuda", dtype=torch.half))
+    if name == "decoder":
+        return graph_of(Decoder().eval().half().cuda(), torch.randn(4, 2048, device="cuda", dtype=torch.half))
+    if name == "jpeg":
+        pictures = Pictures()
+        pictures.replay()
+        torch.cuda.synchronize()
+        return pictures, None
+    return captured(int(name))
 
 
 def steps(graph, seconds, period):
@@ -81,13 +140,13 @@ def done(graph, mode, seconds, period):
     return steps(graph, seconds, period)
 
 
-def main(batches):
+def main(names):
     with torch.inference_mode():
-        graphs = {batch: captured(batch) for batch in batches}
+        graphs = {name: made(name) for name in names}
         print("ready", flush=True)
         for line in sys.stdin:
             mode, batch, seconds, *period = line.split()
-            took, elapsed = done(graphs[int(batch)][0], mode, float(seconds), float(period[0]) * 1e-3 if period else 0)
+            took, elapsed = done(graphs[batch][0], mode, float(seconds), float(period[0]) * 1e-3 if period else 0)
             took.sort()
             print(
                 "mode=%s batch=%s steps=%d img_s=%.1f p50_us=%.1f p99_us=%.1f max_us=%.1f"
@@ -95,7 +154,7 @@ def main(batches):
                     mode,
                     batch,
                     len(took),
-                    len(took) * int(batch) / elapsed,
+                    len(took) * (int(batch) if batch.isdigit() else 1) / elapsed,
                     took[len(took) // 2] * 1e6,
                     took[int(len(took) * 0.99)] * 1e6,
                     took[-1] * 1e6,
@@ -105,4 +164,4 @@ def main(batches):
 
 
 if __name__ == "__main__":
-    main([int(batch) for batch in sys.argv[1:]])
+    main(sys.argv[1:])
