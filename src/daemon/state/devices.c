@@ -64,8 +64,7 @@ void daemon_unschedule(struct daemon *daemon, struct tenant *tenant)
 
 void daemon_schedule(struct daemon *daemon, struct tenant *tenant)
 {
-        /* Tenants of mode spatial are on together, always; a MIG instance is its tenant's own. */
-        if (message_lease_is_spatial(&tenant->lease) || message_lease_is_mig(&tenant->lease))
+        if (message_lease_is_mig(&tenant->lease)) /* an instance is its tenant's own */
                 return;
         tenant->gang = tenants_gang(&daemon->tenants, tenant);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {

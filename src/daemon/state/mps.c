@@ -58,9 +58,15 @@ static bool is_wanted(const struct mps *mps)
         return false;
 }
 
+/* No tenant's number. */
+static uint64_t number_of(uint32_t team)
+{
+        return team ? UINT64_C(1) << 63 | team : UINT64_C(1) << 62;
+}
+
 uint64_t mps_team(const struct message_lease *lease)
 {
-        return lease->team ? UINT64_C(1) << 63 | lease->team : 0; /* no tenant's number */
+        return message_lease_is_client(lease) ? number_of(lease->team) : 0;
 }
 
 static struct mps *mps_find(const struct daemon *daemon, unsigned int device, uint32_t team)
@@ -263,8 +269,8 @@ static void mps_serve(struct mps *mps, pid_t server)
         if (server && server != mps->server)
                 mps->n_failures = 0;
         mps->server = server;
-        if (sched && mps->team)
-                (void)sched_team_serve(sched, mps_team(&(struct message_lease){ .team = mps->team }), server);
+        if (sched)
+                (void)sched_team_serve(sched, number_of(mps->team), server);
 }
 
 /* A server that was replaced has taken its clients with it. */

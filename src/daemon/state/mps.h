@@ -14,8 +14,9 @@
  *      M4  who is in a group is decided at admission (tenants_team): one owner, one namespace, one name.
  *
  * All clients of a server share its channel group: to the hardware they are one program. They fail together
- * (MPS_FAULT), and their time cannot be told apart. Those of mode spatial are not scheduled. A group takes turns as one
- * (turns/teams.h): it is off when the channels of all its tenants are, for the server itself computes nothing.
+ * (MPS_FAULT), and their time cannot be told apart: it is billed in equal parts (sched/teams.c). To the scheduler they
+ * are one (turns/teams.h): those of mode spatial have the device for themselves, so nothing is ever taken from them, and
+ * a group takes turns. It is off when the channels of all its tenants are, for the server itself computes nothing.
  */
 #pragma once
 

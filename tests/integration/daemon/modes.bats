@@ -122,6 +122,18 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         wait_for eval '[ "$("$sublet" events --json | jq -r "select(.name == \"MPS_FAULT\").tenant" | sort -u | grep -c "^[ab]$")" = 2 ]'
 }
 
+@test "tenants of mode spatial are billed for what they had, and none is taken off the device" {
+        daemon_start
+        lodger a --mode spatial --mem 1G --share 70 -- "$load_program" -t 300 deep
+        lodger b --mode spatial --mem 1G -- "$load_program" -t 300 deep
+        lodger c --mode spatial --mem 1G -- sleep 60
+        wait_for eval '[ "$(of a used_ns)" -gt 200000000 ] && [ "$(of b used_ns)" -gt 200000000 ]'
+        for _ in $(seq 20); do
+                run ! grep -q true <("$sublet" ps --json | jq '.[].devices[0].is_off')
+        done
+        [ "$(of c used_ns)" -lt 50000000 ]
+}
+
 @test "without the program a request of mode spatial is refused in one line" {
         export PATH=$old_path
         ! command -v nvidia-cuda-mps-control || skip "this machine has it"
