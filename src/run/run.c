@@ -142,8 +142,7 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "ipc", 0, flag_word, &ipc, "=private|host",
                   "CUDA IPC with other tenants: refused (default), or charged to both", NULL },
                 { "audit", 0, read_audit, &run->audit_ms, "MS", "ask the driver so often (default: 1000)", NULL },
-                { "share", 0, read_percent, &run->share, "PERCENT",
-                  "GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')", NULL },
+                { "share", 0, read_percent, &run->share, "PERCENT", "GPU time guaranteed whenever it is wanted", NULL },
                 { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that it never exceeds", NULL },
                 { "class", 0, flag_word, &run->class, "=latency|normal|batch",
                   "latency: served at once within its share; batch: yields to others", NULL },
@@ -158,6 +157,7 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "job", 0, flag_text, &run->job, "NAME", "come on and go off together with others of yours in it",
                   NULL },
                 { "group", 0, flag_text, &run->group, "NAME", "run side by side with others of yours in it", NULL },
+                { "restart", 0, flag_is, &run->restarts, NULL, "start it again if its group's fault ended it", NULL },
                 { "label", 'l', read_label, run->labels, "NAME=VALUE",
                   "for accounts, such as team=video; several may be given: 'sublet usage --by label:team'", NULL },
                 { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */

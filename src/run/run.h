@@ -49,6 +49,7 @@ struct run {
         const char *attach;       /* --attach; NULL: auto */
         const char *job;          /* NULL: none */
         const char *group;        /* NULL: none */
+        bool restarts;            /* after a fault of the group */
         char labels[LABELS_TEXT]; /* wire/labels.h */
         permille share;           /* 0: not given */
         permille cap;             /* 0: not given */
@@ -105,7 +106,7 @@ struct run_talk {
         struct run *run;
         int socket; /* -1: not connected */
         json_t *report;
-        bool has_failed;
+        bool has_failed, has_faulted; /* has_faulted: by its MPS server */
 
         int descriptor, segment; /* of --preload; otherwise -1 */
         uint64_t tenancy;
@@ -120,6 +121,9 @@ bool run_has_shim(const struct run_talk *talk); /* it started under a gate, or h
 int run_wait_for_command(struct run_talk *talk, int signals); /* returns its exit code */
 void run_wait_for_report(struct run_talk *talk);
 void run_talk_done(struct run_talk *talk);
+
+/* restart.c. Starts the command again if it is to be, and does not return then; else `code`. */
+int run_again(const struct run *run, bool has_faulted, nsec lasted, int code);
 
 /* Blocks signals in this thread and later ones, and returns a descriptor to read them from; or -errno. */
 int run_watch_signals(void);

@@ -200,6 +200,7 @@ static void on_event(struct run_talk *talk, const json_t *body)
 {
         const char *name = message_text(body, "name", "");
 
+        talk->has_faulted |= !strcmp(name, gate_event_name(EVENT_MPS_FAULT));
         for (int event = 0; event < EVENT_N; event++)
                 if (!strcmp(name, gate_event_name((enum event_kind)event)))
                         run_print_event(talk->run, (enum event_kind)event, (pid_t)message_number(body, "process", 0),
@@ -423,5 +424,7 @@ int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err
         spawn_end_all();
         run_wait_for_report(&talk);
         run_print_report(run, talk.report, code, clock_now() - start);
-        return talk.has_failed ? EXIT_FAILED : code;
+        if (talk.has_failed)
+                return EXIT_FAILED;
+        return run_again(run, talk.has_faulted, clock_now() - start, code);
 }

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Services that answer people: ResNet-50 (CUDA graph, launch and wait; resnet.py) of batch 1 and 16, alone, beside each
 # other, in a closed loop and with arrivals at random, by the driver's default, by MPS, as tenants, and in groups. On a
-# machine with a device, PyTorch and torchvision; without those, and on the simulator, load.c stands in for them: kernels
-# of the length of their steps, which fill the device. 240 s. A table at the end, a row per service in rows.tsv, of that
-# a plot (latency.svg: p99 against throughput), and what the handovers of a row did (spans.tsv) by the trace.
+# machine with a device, PyTorch and torchvision; without those, and on the simulator, load.c stands in for them with
+# kernels of the length of their steps, which fill the device. 240 s. A table at the end, a row per service in
+# rows.tsv, of that a plot (latency.svg: p99 against throughput), and what the handovers of a row did (spans.tsv) by
+# the trace.
 #
 #       tests/gpu/latency.sh [BUILD]    SUBLET=path of sublet, WINDOW=4: seconds of each measurement
 #                                       PARTS="default mps pairs four goals latency spatial groups"; or "eights"

@@ -15,8 +15,8 @@
  *
  * All clients of a server share its channel group: to the hardware they are one program. They fail together
  * (MPS_FAULT), and their time cannot be told apart: it is billed in equal parts (sched/teams.c). To the scheduler they
- * are one (turns/teams.h): those of mode spatial have the device for themselves, so nothing is ever taken from them, and
- * a group takes turns. It is off when the channels of all its tenants are, for the server itself computes nothing.
+ * are one (turns/teams.h): those of mode spatial have the device for themselves: nothing is taken from them, and a
+ * group takes turns. It is off when the channels of all its tenants are: the server itself computes nothing.
  */
 #pragma once
 

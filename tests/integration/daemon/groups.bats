@@ -122,6 +122,22 @@ lives() { [ "$(of "$1" state)" = running ]; }
         kill -0 "$other"
 }
 
+@test "with --restart who was ended by its group's fault is started again, and who failed by itself is not" {
+        # shellcheck disable=SC2016 # of the command
+        lodger a --group chat --restart --mem 1G -- sh -c 'echo begun >> "$0"; [ "$(wc -l < "$0")" -lt 2 ] || exit 0
+                nvidia-cuda-mps-control client; until [ -e "$0.go" ]; do sleep 0.1; done; exit 3' "$machine/lives"
+        wait_for grep -q client= "$machine/a"
+        sleep 2
+        pkill -9 -P "$(cut -d' ' -f1 "$SUBLET_DIR/mps/0-1/control")"
+        touch "$machine/lives.go"
+        wait_for eval '[ "$(wc -l < "$machine/lives")" = 2 ]'
+        wait "${supervisors[@]}"
+        grep -q "started again" "$machine"/a*
+        # shellcheck disable=SC2016
+        run -3 on "$sublet" run -q --group chat --restart --mem 1G -- sh -c 'nvidia-cuda-mps-control client; exit 3'
+        [[ $output != *"started again"* ]]
+}
+
 @test "the next daemon finds the servers, and a group goes on under it" {
         lodger a --group chat --mem 1G -- nvidia-cuda-mps-control client wait
         wait_for grep -q client= "$machine/a"
