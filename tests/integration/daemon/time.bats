@@ -72,6 +72,20 @@ work_of() {
         within $(((a + b) / 6000)) 800 1010
 }
 
+# what_of NAME FIELD: in us, what its steps took
+what_of() { awk -v f="$2" '/^name=/ { for (i = 1; i <= NF; i++) { split($i, w, "="); v[w[1]] = w[2] } } END { printf "%d", v[f] }' "$machine/$1"; }
+
+@test "a service of class latency that wants more than its share is slowed evenly, not stopped" {
+        worker a 5 "-k 800 sync" --share 30 --class latency
+        worker b 5 "-k 5000 deep" --share 70 --class batch
+        go 2.5
+        settles a granted_permille 240 370
+        wait "${supervisors[@]}"
+        echo "p50 $(what_of a p50_us), p99 $(what_of a p99_us), longest $(what_of a max_us) us"
+        within "$(what_of a p50_us)" 700 5000
+        within "$(what_of a p99_us)" 700 40000 # by turns of a period it was 70 ms
+}
+
 @test "a share counts at once when it is set, and a cap holds" {
         worker a 60 deep --share 70
         worker b 60 deep --share 30
