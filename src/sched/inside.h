@@ -247,7 +247,7 @@ void engines_note_off(const struct sched *sched, struct sched_entity *tenant, ns
 void engines_note_enabled(struct sched_entity *tenant);  /* its shim has enabled all channels */
 bool engines_are_off(const struct sched_entity *tenant); /* at least one is */
 void engines_done(struct sched_entity *tenant);
-nsec engines_decide(struct sched *sched, nsec now);      /* after the device's orders */
+nsec engines_decide(struct sched *sched, nsec now); /* after the device's orders */
 bool engines_apply(struct sched *sched, nsec now);
 void engines_second(struct sched *sched, size_t tick); /* notes the figures at a tick */
 size_t engines_open(const struct sched_entity *tenant, struct trace_span spans[static RM_N_ENGINES]);

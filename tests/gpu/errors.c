@@ -57,7 +57,7 @@ static double now_ms(void)
         return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static void start(unsigned int flags)
+static void context_start(unsigned int flags)
 {
         CUresult r = cuInit(0);
 
@@ -88,7 +88,7 @@ static void aftermath(void)
         printf(" alloc=%d", cuMemAlloc(&at, 4096));
         printf(" reset=%d", cuDevicePrimaryCtxReset(0));
         (void)cuCtxSetCurrent(NULL);
-        start(0);
+        context_start(0);
         printf(" again=%d", cuMemAlloc(&at, 4096));
         printf(",%d", launch("store", at, NULL));
         printf(",%d", cuCtxSynchronize());
@@ -100,7 +100,7 @@ static void fails(const char *kernel, uint64_t argument)
 {
         double began;
 
-        start(0);
+        context_start(0);
         began = now_ms();
         printf(" launch=%d", launch(kernel, argument, NULL));
         printf(" sync=%d", cuCtxSynchronize());
@@ -117,7 +117,7 @@ static void misaligned(void)
 {
         CUdeviceptr at;
 
-        start(0);
+        context_start(0);
         (void)cuMemAlloc(&at, 4096);
         printf(" launch=%d sync=", launch("store", at + 1, NULL));
         printf("%d", cuCtxSynchronize());
@@ -157,7 +157,7 @@ static void dumped(void)
         (void)fflush(stdout);
         child = fork();
         if (child == 0) {
-                start(0);
+                context_start(0);
                 (void)launch("store", 16, NULL);
                 status = (int)cuCtxSynchronize();
                 _exit(status ? status - 600 : 0);
@@ -185,12 +185,12 @@ static void neighbour(void)
         if (child == 0) {
                 char word;
 
-                start(0);
+                context_start(0);
                 (void)!read(go[0], &word, 1);
                 (void)launch("store", 16, NULL);
                 _exit(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? 0 : 1);
         }
-        start(0);
+        context_start(0);
         printf(" before=%d", launch("spin", SECOND, NULL));
         (void)!write(go[1], "g", 1);
         (void)waitpid(child, &status, 0);
@@ -207,7 +207,7 @@ static void waits(unsigned int flags, uint64_t nsec)
         float ms = 0;
         double began;
 
-        start(flags);
+        context_start(flags);
         (void)cuEventCreate(&first, CU_EVENT_DEFAULT);
         (void)cuEventCreate(&last, flags == CU_CTX_SCHED_BLOCKING_SYNC ? CU_EVENT_BLOCKING_SYNC : CU_EVENT_DEFAULT);
         began = now_ms();
@@ -251,7 +251,7 @@ static void wait_callback(void)
         bool is_called = false;
         CUstream stream;
 
-        start(0);
+        context_start(0);
         (void)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
         printf(" launch=%d", launch("spin", 2 * SECOND, stream));
         printf(" call=%d", cuLaunchHostFunc(stream, called, &is_called));
@@ -266,7 +266,7 @@ static void wait_copy(void)
         CUdeviceptr at;
         double began;
 
-        start(0);
+        context_start(0);
         (void)cuMemAlloc(&at, sizeof(buffer));
         began = now_ms();
         (void)launch("spin", 2 * SECOND, NULL);
@@ -279,7 +279,7 @@ static void free_while_it_runs(void)
         CUdeviceptr at;
         double began;
 
-        start(0);
+        context_start(0);
         (void)cuMemAlloc(&at, 64 << 20);
         began = now_ms();
         (void)launch("spin", 2 * SECOND, NULL);
@@ -301,7 +301,7 @@ static void ends(int signal)
         if (child == 0) {
                 CUdeviceptr at;
 
-                start(0);
+                context_start(0);
                 (void)cuMemAlloc(&at, 1 << 30);
                 (void)launch("spin", 3 * SECOND, NULL);
                 (void)usleep(200000);
@@ -313,7 +313,7 @@ static void ends(int signal)
         began = now_ms();
         (void)waitpid(child, &status, 0);
         printf(" status=%#x end_ms=%.0f", status, now_ms() - began);
-        start(0);
+        context_start(0);
         (void)cuMemGetInfo(&before, &total);
         (void)usleep(3000000);
         (void)cuMemGetInfo(&after, &total);
@@ -337,11 +337,11 @@ static void aborted_while_it_runs(void)
 
 static void reset_while_it_runs(void)
 {
-        start(0);
+        context_start(0);
         (void)launch("spin", 2 * SECOND, NULL);
         printf(" reset=%d", cuDevicePrimaryCtxReset(0));
         (void)cuCtxSetCurrent(NULL);
-        start(0);
+        context_start(0);
         printf(" launch=%d sync=", launch("spin", 1000, NULL));
         printf("%d", cuCtxSynchronize());
 }
@@ -356,7 +356,7 @@ static void too_much(void)
         uint64_t argument = 0;
         void *arguments[] = { &argument };
 
-        start(0);
+        context_start(0);
         printf(" device=%d", cuMemAlloc(&at, (size_t)1 << 42));
         printf(" managed=%d", cuMemAllocManaged(&at, (size_t)1 << 50, CU_MEM_ATTACH_GLOBAL));
         printf(" host=%d", cuMemAllocHost(&host, (size_t)1 << 44));
@@ -383,7 +383,7 @@ static void limits(void)
         CUdeviceptr at;
         uint64_t got = 0;
 
-        start(0);
+        context_start(0);
         for (size_t i = 0; i < ARRAY_SIZE(some); i++) {
                 size_t is = 0;
 
@@ -411,7 +411,7 @@ static void handle_of_the_dead(void)
         (void)fflush(stdout);
         child = fork();
         if (child == 0) {
-                start(0);
+                context_start(0);
                 (void)cuMemAlloc(&at, 4 << 20);
                 (void)cuIpcGetMemHandle(&handle, at);
                 (void)!write(fds[1], &handle, sizeof(handle));
@@ -419,7 +419,7 @@ static void handle_of_the_dead(void)
         }
         (void)!read(fds[0], &handle, sizeof(handle));
         (void)waitpid(child, NULL, 0);
-        start(0);
+        context_start(0);
         printf(" open=%d", cuIpcOpenMemHandle(&at, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
         printf(" alloc=%d", cuMemAlloc(&at, 4096));
 }

@@ -24,8 +24,8 @@ once() {
         tr '\n' ' ' < "$out/$way.$name.raw" | sed -E 's/ [a-z]+_ms=[0-9.]+//g' > "$out/$way.$name"
 }
 as_tenant() {
-        local options=()
-        [ "$1" != dumped ] || options=(--no-daemon --capabilities compute,utility,profile)
+        local options=() all=compute,utility,profile
+        [ "$1" != dumped ] || options=(--no-daemon --capabilities "$all")
         once tenant "$1" "$sublet" run --mem 8G "${options[@]}" --
 }
 

@@ -13,8 +13,8 @@
 #       tenants   two jobs of two tenants each, whose ranks reach each other's memory (NCCL with P2P)
 #       kills     kill -9 of a rank, of a shim, of the daemon: the other job goes on, the books return
 #       daemons   kill -9 of the daemon, ROUNDS=5 times beside one job and as often beside two: their steps go on
-#       where     where two jobs lose steps: how long those of one take while the other sleeps, while it waits for its turn
-#                 and has none, beside four programs that only spin, and while both have turns
+#       where     where two jobs lose steps: how long those of one take while the other sleeps, while it waits and has
+#                 no turn, beside four programs that only spin, and while both have turns
 #       four      a job of four devices beside two jobs of two; with fewer devices nothing
 #       native2   the same job alone, natively, once more: what the machine's clock did meanwhile
 #

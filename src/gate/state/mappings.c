@@ -142,7 +142,7 @@ bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base,
         return false;
 }
 
-/* Whoever takes a look reads due_last after that, so that one which is noted meanwhile is seen by it or sees no look. */
+/* Whoever takes a look reads due_last after that: one that is noted meanwhile is seen by him, or sees no look. */
 void mappings_note_due(struct mappings *mappings, nsec at)
 {
         nsec none = 0;

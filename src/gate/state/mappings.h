@@ -69,7 +69,7 @@ bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base);
  * [base, base + length). */
 bool mappings_has_others(struct mappings *mappings, pid_t thread, uint64_t base, uint64_t length);
 
-/* One was let through, and is to be looked at then. One that comes later puts off no look at one before it, however
+/* One was let through, and is to be looked at then. One that comes later makes no look at one before it later, however
  * many come. */
 void mappings_note_due(struct mappings *mappings, nsec at);
 
