@@ -74,7 +74,8 @@ static bool is_worth(const struct gangs *gangs, const struct gang *gang)
 }
 
 /* A job loses what it had of a step, or waits for its other half, whenever it goes off and comes on: with fewer
- * handovers more steps are made. It is long only where nobody else takes turns on its devices, and nobody has asked for latency. */
+ * handovers more steps are made. A round is long only where nobody else takes turns on these devices, and nobody has
+ * asked for latency. */
 static nsec round_length(const struct gangs *gangs, int domain)
 {
         for (size_t i = 0; i < gangs->n; i++) {
