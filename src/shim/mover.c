@@ -117,6 +117,8 @@ static void *move(void *context)
                 gate_move_out(mover->gate, mover->way.is_steered, mover->way.part, &mover->moved);
         else
                 gate_move_in(mover->gate, &mover->moved);
+        if (mover->moved.outcome == GATE_MOVE_CANNOT)
+                mover->keep = 0; /* whatever moves it now, its memory is not needed here besides */
         mover->has_answered = true;
         (void)eventfd_write(mover->done, 1);
         gate_move_rest(mover->gate);

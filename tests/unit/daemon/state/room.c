@@ -112,6 +112,19 @@ static void what_is_in_use_and_what_is_ready_are_together_within_the_bound(void 
         assert_int_equal(told(all, 2), -1); /* it is away */
 }
 
+static void one_that_copies_could_not_move_has_none(void **state)
+{
+        struct state *all = *state;
+        struct tenant *tenant = running(all, "one", 10);
+
+        tenant->lease.swap = true;
+        look_again(all);
+        assert_int_equal(told(all, 0), 10);
+        swap_moved(tenant, true, false, NSEC_PER_SEC, 10 * GIB);
+        look_again(all);
+        assert_int_equal(told(all, 0), 0);
+}
+
 static void nothing_is_kept_without_a_bound_and_by_checkpoint(void **state)
 {
         struct state *all = *state;
@@ -136,6 +149,7 @@ int main(void)
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(what_is_in_use_and_what_is_ready_are_together_within_the_bound, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(one_that_copies_could_not_move_has_none, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(nothing_is_kept_without_a_bound_and_by_checkpoint, set_up, tear_down),
         };
 
