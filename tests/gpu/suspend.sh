@@ -68,7 +68,7 @@ timed() {
 
 [ ! -e /sys/module/nvidia/version ] || { uname -a; nvidia-smi; date -u; } >> "$log" 2>&1
 gcc -O2 tests/gpu/kept.c -o "$work/kept-program" -ldl || cp "$build/tests/gpu/gpu-kept" "$work/kept-program"
-"$sublet" daemon --dir "$SUBLET_DIR" >> "$log" 2>&1 < /dev/null &
+"$sublet" daemon --dir "$SUBLET_DIR" --suspend-by checkpoint >> "$log" 2>&1 < /dev/null &
 daemon=$!
 check "a daemon serves" until_is 30 "$sublet" ps -q
 "$sublet" run -q --name kept --mem $((mib + 3072))M -- "$work/kept-program" "$mib" > "$work/kept" 2>> "$log" < /dev/null &
