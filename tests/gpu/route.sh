@@ -8,6 +8,7 @@
 #
 #       tests/gpu/route.sh [BUILD]      about 200 s. POLICIES="cost lmetric least_conn" ROUNDS=2 SECONDS_EACH=14 LOAD=1
 #                                       SHARES="50 25 12.5 12.5"; WAY=copies: how the daemon suspends; WAKES=5
+#                                       ROUNDS=0: only the replicas that sleep, about 70 s
 #                                       CAPPED=1: the shares are caps too, so that nothing idle is lent
 #                                       NGINX=nginx MODULE=... REPLAY=... SUBLET=...
 #       tests/gpu/route.sh kit DIR      puts nginx, its libraries and `replay` of ./build into DIR, which is a BUILD for
@@ -42,6 +43,10 @@ if [ -x "$build/nginx/nginx" ]; then # the one that the module was built for
         nginx=$(realpath "$build/nginx/nginx")
         libraries=$(realpath "$build/nginx/lib")${libraries:+:$libraries}
 fi
+linked=''
+if [ ! -e /usr/sbin/nginx ] && [ "$nginx" != nginx ]; then # where `sublet route` has it from
+        ln -s "$nginx" /usr/sbin/nginx && linked=y
+fi
 export -n NGINX # a name that nginx takes for sockets handed down
 out=${OUT:-/tmp/sublet-route}
 read -ra shares <<< "${SHARES:-50 25 12.5 12.5}"
@@ -63,6 +68,7 @@ finish() {
         sleep 0.3
         [ -z "${daemon:-}" ] || kill "$daemon" 2> /dev/null
         wait 2> /dev/null
+        [ -z "$linked" ] || rm -f /usr/sbin/nginx
         rm -rf "$work"
 }
 trap finish EXIT
@@ -237,7 +243,7 @@ start_agent() {
                                 "$([ "$i" != "$last" ] || echo ', last')"
                 done
         } > "$work/route.yaml"
-        PATH=$(dirname "$(command -v "$nginx")"):$PATH LD_LIBRARY_PATH=$libraries "$sublet" route --dir "$work/route" --module "$module" "$work/route.yaml" >> "$out/agent.log" 2>&1 &
+        LD_LIBRARY_PATH=$libraries "$sublet" route --dir "$work/route" --module "$module" "$work/route.yaml" >> "$out/agent.log" 2>&1 &
         agent=$!
         for _ in $(seq 300); do
                 [ "$(told | grep -o '"state":"up"' | wc -l)" = "${#shares[@]}" ] && return
@@ -300,14 +306,15 @@ check "no request is lost while replicas are suspended under load ($(field ok <<
 for i in "${!shares[@]}"; do "$sublet" resume "replica$i" >> "$log" 2>&1; done
 
 # ---- the verdict ------------------------------------------------------------------------------------
-printf '\n%-14s %12s %12s   %s\n' policy "mean TTFT s" "p99 TTFT s" "single runs: mean; p99" | tee -a "$log"
+[ "$rounds" != 0 ] || policies=()
+[ "$rounds" = 0 ] || printf '\n%-14s %12s %12s   %s\n' policy "mean TTFT s" "p99 TTFT s" "single runs: mean; p99" | tee -a "$log"
 for policy in "${policies[@]}"; do
         printf '%-14s %12s %12s   %s;%s\n' "$policy" "$(average "${mean[$policy]}")" "$(average "${p99[$policy]}")" \
                 "${mean[$policy]}" "${p99[$policy]}" | tee -a "$log"
 done
 printf '%-34s %s\n' "first token, awake, s" "$(spread <<< "$awake")" "first token, asleep ($way), s" \
         "$(printf '%s\n' "${asleep[@]}" | spread)" | tee -a "$log"
-ours=$(average "${mean[${policies[0]}]}")
+[ "$rounds" = 0 ] || ours=$(average "${mean[${policies[0]}]}")
 for policy in "${policies[@]:1}"; do
         theirs=$(average "${mean[$policy]}")
         bound=0.75
