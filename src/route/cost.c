@@ -7,7 +7,8 @@
  *      b    = its backlog as rate.h presumes it, but not less than what of it is unanswered
  *      cost = 1.5 b / rate + the larger of 2 overdue and (queued / 4 + kv^16 (1.5 + 0.75 unread)) slot
  *           + u0 / rate (0.5 + 0.075 inflight + held)
- *           + (u - u0) / rate (1 + 0.075 inflight + 0.12 mean inflight + held) + absent
+ *           + (u - u0) / rate (1 + 0.075 inflight + 0.12 mean inflight + held)
+ *           + 660 min(inflight, 8) / the highest rate of all + absent
  *      held: requests held, per replica; slot: the time between two ends there; kv: the part of its KV cache in use;
  *      unread: uncached tokens of the prompts that are unanswered there, in mean contexts of what is in flight there;
  *      absent: the time until it has a slot; or the time to wake it / (1 + 0.24 mean inflight), for the more there are
@@ -27,11 +28,20 @@
  * request to a replica that is full, while others have a quarter of their cache free: with small caches and long
  * answers, p99 was 17 % above that of a formula that prefers free room.
  *
+ * Who shares an engine's iterations waits in each of its tokens for the prompts of the others, and they for its own,
+ * however much is cached: so each request that is in flight costs as long as some hundred tokens take, up to a number
+ * at which one more makes no difference. It is a time, the same for slow and fast replicas: by their own rates it would
+ * double what already makes the slow ones dear (simulated: then p99 is a quarter higher where shares are unequal).
+ *
  * A replica at capacity stays in the comparison. Without it, its requests go elsewhere, with the same collapse
  * (simulated, shared-prefix load 40/s, capacity 24 of which 20 are in use on average: mean 151 s without it, 0.7 s with
  * it).
  */
 #include "route/choose.h"
+
+enum {
+        COMPANY_MOST = 8,
+};
 
 double choose_rate(const struct pick_replica *r)
 {
@@ -50,8 +60,10 @@ double choose_work(const struct pick_view *view, const struct pick_replica *r)
         return work > view->tuning->least ? work : view->tuning->least;
 }
 
-/* Not uniform to the last bit: a 64-bit number modulo at most 256. */
-/* The candidate with the least price, prices[i] being that of list[i]; among equals one at random. */
+/*
+ * The candidate with the least price, prices[i] being that of list[i]; among equals one at random. Not
+ * uniform to the last bit: a 64-bit number modulo at most 256.
+ */
 static uint32_t cheapest(const struct choice *choice, const double *prices)
 {
         uint64_t random = choice->view->random, equals = 1;
@@ -84,6 +96,7 @@ uint32_t choose_least(const struct choice *choice, double (*price)(const struct 
 struct common {
         double work;     /* the least of them */
         double held;     /* per candidate */
+        double rate;     /* the highest */
         double pressure; /* mean inflight, weighted */
 };
 
@@ -114,8 +127,9 @@ static double cost(const struct pick_view *view, const struct common *all, const
         double prefill = all->work * (t->fresh + others) + (work - all->work) * (t->again + others + all->pressure);
         double absent = r->state == PICK_ASLEEP ? r->wake / (1 + 2 * all->pressure) : choose_is_full(r) ? r->slot : 0;
         double late = larger(t->overdue * r->overdue, ahead(t, r) * r->slot);
+        double company = t->company * (r->inflight < COMPANY_MOST ? r->inflight : COMPANY_MOST) / all->rate;
 
-        return (t->wait * backlog + prefill) / choose_rate(r) + late + absent;
+        return (t->wait * backlog + prefill) / choose_rate(r) + company + late + absent;
 }
 
 uint32_t choose_cost(const struct choice *choice)
@@ -130,6 +144,7 @@ uint32_t choose_cost(const struct choice *choice)
                 prices[i] = choose_work(view, r);
                 all.work = i && all.work < prices[i] ? all.work : prices[i];
                 all.pressure += r->inflight;
+                all.rate = larger(all.rate, choose_rate(r));
         }
         all.pressure *= view->tuning->pressure / (double)choice->n;
         for (size_t i = 0; i < choice->n; i++)

@@ -18,6 +18,7 @@ const struct pick_tuning PICK_TUNING_DEFAULT = {
         .again = 1,
         .pressure = 0.12,
         .interference = 0.075,
+        .company = 660,
         .queued = 0.25,
         .kv = 0.75,
         .attention = 32768,

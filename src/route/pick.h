@@ -65,6 +65,7 @@ struct pick_tuning {
         double again;        /* of the work that another candidate has cached ... */
         double pressure;     /* ... and for each request in flight, in the mean over the candidates */
         double interference; /* of any work, for each request in flight there, which it delays */
+        double company;      /* tokens of the fastest candidate, for each of the first requests in flight there */
         double queued;       /* of the time between ends, for each request that the engine has not begun */
         double kv;           /* of the time between ends, where the KV cache is full; see cost.c */
         double attention;    /* context, in tokens, at which a prefill token costs twice; 0: context is free */

@@ -142,6 +142,22 @@ static void cost_sends_what_nobody_has_where_the_queue_is_shortest(void **state)
         assert_int_equal(ask("cost", rows, 2, 5000).replica, 0);
 }
 
+/* Not for what is cached: a replica of its own is worth some prefill, and the ninth in company as much as the fortieth. */
+static void cost_prefers_not_to_share_an_engine(void **state)
+{
+        struct pick_replica rows[] = { up(20000, 1000, 0, 8), up(20000, 0, 0, 0) };
+        struct pick_replica many[] = { up(20000, 2000, 0, 40), up(20000, 0, 0, 10) };
+        struct pick_replica slow[] = { up(5000, 0, 0, 0), up(20000, 0, 0, 1) };
+
+        (void)state;
+        assert_int_equal(ask("cost", rows, 2, 1100).replica, 1);
+        rows[0].matched = 0;
+        rows[0].inflight = 1;
+        assert_int_equal(ask("cost", rows, 2, 100).replica, 1);
+        assert_int_equal(ask("cost", many, 2, 2100).replica, 0);
+        assert_int_equal(ask("cost", slow, 2, 2000).replica, 1); /* but not four times as long */
+}
+
 static void cost_leaves_a_replica_whose_answer_is_late(void **state)
 {
         struct pick_replica rows[] = { up(10000, 4000, 0, 3), up(10000, 0, 0, 3) };
@@ -326,6 +342,7 @@ int main(void)
                 cmocka_unit_test(cost_knows_how_fast_a_replica_is),
                 cmocka_unit_test(cost_repeats_prefill_less_the_more_it_delays),
                 cmocka_unit_test(cost_sends_what_nobody_has_where_the_queue_is_shortest),
+                cmocka_unit_test(cost_prefers_not_to_share_an_engine),
                 cmocka_unit_test(cost_leaves_a_replica_whose_answer_is_late),
                 cmocka_unit_test(cost_believes_no_progress_that_nobody_has_seen),
                 cmocka_unit_test(cost_leaves_an_engine_that_has_no_room),
