@@ -276,13 +276,20 @@ metered() { # NAME...
         "$sublet" ps --json | awk -F'[:,]' -v names=" $* " '/^  "tenant":/ { gsub(/[ "]/, "", $2); is = index(names, " " $2 " ") }
                 /"used_ns":/ && is { sum += $2 } END { printf "%d\n", sum / 1e6 }'
 }
-# between WHAT "NAME..." "NAME..." ROW...: a row, and how the two sets divided the time
+# between WHAT "NAME..." "NAME..." ROW...: a row, and how the two sets divided the time in the middle of it
 between() {
-        local what=$1 first=$2 second=$3 a b
-        a=$(metered "$first") b=$(metered "$second")
+        local what=$1 first=$2 second=$3 sampler
+        (
+                sleep "$(awk -v w="$window" 'BEGIN { print w / 4 }')"
+                a=$(metered "$first") b=$(metered "$second")
+                sleep "$(awk -v w="$window" 'BEGIN { print w / 2 }')"
+                a=$(($(metered "$first") - a)) b=$(($(metered "$second") - b))
+                awk -v a=$a -v b=$b 'BEGIN { if (a + b) printf "# by the meter: %d : %d ms, %.1f : %.1f\n", a, b, 100 * a / (a + b), 100 * b / (a + b) }'
+        ) > "$work/between" &
+        sampler=$!
         row group "$what" "${@:4}"
-        a=$(($(metered "$first") - a)) b=$(($(metered "$second") - b))
-        say "# by the meter: $a : $b ms, $(awk -v a=$a -v b=$b 'BEGIN { printf "%.1f : %.1f", a + b ? 100 * a / (a + b) : 0, a + b ? 100 * b / (a + b) : 0 }')"
+        wait $sampler
+        say "$(cat "$work/between")"
 }
 groups() {
         ours a 25 --group one
@@ -342,6 +349,9 @@ if wants latency; then
         before_a=(timeout 60 "$sublet" run -q --name a --mem 4G --share 30 --class latency --)
         before_b=(timeout 60 "$sublet" run -q --name b --mem 4G --share 70 --class batch --)
         beside_batch ours
+        before_a=(timeout 60 "$sublet" run -q --name a --mem 4G --share 30 --class latency --group both --)
+        before_b=(timeout 60 "$sublet" run -q --name b --mem 4G --share 70 --class batch --group both --)
+        beside_batch group
 fi
 if wants spatial && [ -z "${SUBLET_SIM:-}" ]; then
         for name in a b; do ours $name 50 --mode spatial; done

@@ -160,6 +160,8 @@ void mps_environment(const struct daemon *daemon, const struct message_lease *le
         }
         (void)snprintf(text, sizeof(text), "%u.%u", part / 10, part % 10);
         (void)json_object_set_new(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string(text));
+        if (lease->class == TURNS_BATCH) /* its kernels come after those of the others: MPS's word, below normal */
+                (void)json_object_set_new(env, "CUDA_MPS_CLIENT_PRIORITY", json_string("1"));
 }
 
 static void emit_fault(const struct mps *mps, const char *what)

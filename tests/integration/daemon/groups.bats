@@ -174,6 +174,12 @@ lives() { [ "$(of "$1" state)" = running ]; }
         [ -z "$("$sublet" ps -q)" ]
         run -0 on "$sublet" run -q --group g --mem 1G --sms 40% --share 20 -- sh -c 'echo "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
         [ "$output" = 40.0 ]
+        # shellcheck disable=SC2016 # of the command
+        run -0 on "$sublet" run -q --group g --mem 1G --class batch -- sh -c 'echo "${CUDA_MPS_CLIENT_PRIORITY:-none}"'
+        [ "$output" = 1 ]
+        # shellcheck disable=SC2016
+        run -0 on "$sublet" run -q --group g --mem 1G --class latency -- sh -c 'echo "${CUDA_MPS_CLIENT_PRIORITY:-none}"'
+        [ "$output" = none ]
         lodger a --group g --mem 1G --share 20 -- sleep 60
         wait_for lives a
         "$sublet" set a share=30
