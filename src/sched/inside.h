@@ -88,6 +88,7 @@ struct sched_team {
         nsec billed;  /* of which so much is billed to mates */
         nsec started_at, stopped_at;
         uint64_t n_turns;
+        nsec kicked_at, kick_after;
 };
 
 struct sched_entity {
@@ -226,6 +227,7 @@ void team_off(struct sched_team *team, nsec from, nsec until, bool is_served);  
 void teams_until(struct sched *sched);                                              /* of metered_until */
 void teams_view(struct sched *sched, const struct turns_view *view);                /* fills sched->teams */
 bool team_is_at_work(const struct sched *sched, const struct sched_entity *tenant); /* in the server's context */
+struct sched_team *team_kick(const struct sched *sched, nsec now); /* that is to be kicked now; NULL: none */
 
 /* quiet.c: under the lock */
 void quiet_account(struct sched *sched, struct sched_entity *tenant, nsec until); /* on the device until then */

@@ -346,27 +346,42 @@ static struct sched_entity *kick_candidate(struct sched *sched, nsec now)
         return tenant;
 }
 
+static size_t list_kicked(struct sched *sched, size_t n, struct sched_entity *tenant, nsec now)
+{
+        tenant->kicked_at = tenant->must_kick ? 0 : now;
+        tenant->must_kick = false;
+        n = list_tenant(sched, n, tenant, true);
+        tenant->is_in_call = false;
+        tenant->is_disabled = true; /* and its order says enabled */
+        tenant->off_since = now;
+        return n;
+}
+
+/* A tenant, or all of a team, if one is to be kicked: its channels in sched->list. */
+static bool list_kick(struct sched *sched, nsec now, size_t *ret_n)
+{
+        LOCKED(&sched->lock);
+        const struct sched_entity *one = kick_candidate(sched, now);
+        struct sched_team *team = one || !sched->meter || anybody_is_off(sched) ? NULL : team_kick(sched, now);
+
+        *ret_n = 0;
+        if (team)
+                team->kicked_at = now;
+        for (size_t i = 0; i < sched->n_tenants && (one || team); i++)
+                if (sched->tenants[i] == one || (team && sched->tenants[i]->team == team))
+                        *ret_n = list_kicked(sched, *ret_n, sched->tenants[i], now);
+        return one || team;
+}
+
 static bool kick_resident(struct sched *sched, nsec now)
 {
         uint32_t status;
-        size_t n = 0;
-        int r;
+        size_t n;
 
-        {
-                LOCKED(&sched->lock);
-                struct sched_entity *tenant = kick_candidate(sched, now);
-
-                if (!tenant)
-                        return true;
-                tenant->kicked_at = tenant->must_kick ? 0 : now;
-                tenant->must_kick = false;
-                n = list_tenant(sched, 0, tenant, true);
-                tenant->is_in_call = false;
-                tenant->is_disabled = true; /* and its order says enabled */
-                tenant->off_since = now;
-        }
-        r = make_call(sched, sched->list, n, TRACE_CALL_DISABLE, 0, &status);
-        return r != -ENODEV && switch_all(sched, false, now);
+        if (!list_kick(sched, now, &n))
+                return true;
+        return make_call(sched, sched->list, n, TRACE_CALL_DISABLE, 0, &status) != -ENODEV &&
+               switch_all(sched, false, now);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------- */

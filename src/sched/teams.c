@@ -33,6 +33,7 @@ int team_join(struct sched *sched, struct sched_entity *tenant, uint64_t id)
                 if (!team)
                         return -ENOMEM;
                 team->id = id;
+                team->kick_after = KICK_FIRST;
         }
         if (team)
                 team->n_mates++;
@@ -81,10 +82,15 @@ struct sched_team *team_of_server(const struct sched *sched, uint32_t process)
 
 /* ---- its meter ------------------------------------------------------------------------------------------------- */
 
+/* As kick_answered, tally.c. */
 void team_on(struct sched_team *team, nsec at)
 {
         if (!team)
                 return;
+        if (!team->kicked_at || at < team->kicked_at || at - team->kicked_at >= KICK_ANSWER)
+                team->kick_after = KICK_FIRST;
+        else if (team->kick_after < KICK_LAST)
+                team->kick_after *= 2;
         team->started_at = at;
         team->n_turns++;
 }
@@ -98,18 +104,37 @@ void team_off(struct sched_team *team, nsec from, nsec until, bool is_served)
         team->stopped_at = until;
 }
 
-static bool works(const struct sched *sched, const struct sched_entity *tenant)
+static bool shows_work(const struct sched *sched, const struct sched_entity *tenant)
 {
         const struct control_device *device = tenant->device;
 
-        return !device->can_watch || device->n_pending ||
-               (device->launched_at && sched->state.metered_until - device->launched_at < WORKS);
+        return device->n_pending || (device->launched_at && sched->state.metered_until - device->launched_at < WORKS);
+}
+
+static bool works(const struct sched *sched, const struct sched_entity *tenant)
+{
+        return !tenant->device->can_watch || shows_work(sched, tenant);
 }
 
 bool team_is_at_work(const struct sched *sched, const struct sched_entity *tenant)
 {
         return sched->is_occupied && !sched->resident && tenant->team && sched->team == tenant->team &&
                works(sched, tenant);
+}
+
+/* Its context stays on the device while nobody else wants it, whether it works or not: no ring shows a kernel that goes
+ * on. A kick ends its time unless it is at work, as it does of a tenant whose launches cannot be seen. */
+struct sched_team *team_kick(const struct sched *sched, nsec now)
+{
+        struct sched_team *team = sched->team;
+
+        if (!team || sched->resident || !sched->is_occupied || now - sched->occupied_since < team->kick_after ||
+            now - team->kicked_at < team->kick_after)
+                return NULL;
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (sched->tenants[i]->team == team && shows_work(sched, sched->tenants[i]))
+                        return NULL;
+        return team;
 }
 
 static void team_bill(struct sched *sched, struct sched_team *team, nsec served)

@@ -301,6 +301,7 @@ groups() {
         between 'group 50 : deep 50' 'a b' c 'a sync 1' 'b sync 1' 'c deep 16'
         between 'group, open : deep 50' 'a b' c 'a poisson 1 5.13' 'b poisson 1 5.13' 'c deep 16'
         "$sublet" ps >> "$log" 2>&1
+        idle
         leave a b c
         ours a 35 --group one
         ours b 35 --group one
@@ -311,6 +312,14 @@ groups() {
         between 'two groups, deep' 'a b' 'c d' 'a deep 16' 'b deep 16' 'c deep 16' 'd deep 16'
         fault
         leave a b c d
+}
+# A group that does nothing on a device that nobody else wants.
+idle() {
+        local before
+        row group 'a group of two, batch 1' 'a sync 1' 'b sync 1'
+        before=$(metered a b)
+        sleep 2
+        say "# idle for 2 s: $(($(metered a b) - before)) ms by the meter"
 }
 # The server of the first group is killed while all four work.
 fault() {

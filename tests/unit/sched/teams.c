@@ -152,6 +152,32 @@ static void what_a_team_has_used_never_falls_when_mates_leave(void **state)
         assert_int_equal(sched->teams.tenants[1].used, 0);
 }
 
+static void a_team_that_shows_no_work_is_kicked_and_one_that_works_or_shares_is_not(void **state)
+{
+        (void)state;
+        (void)sched_team_serve(sched, TEAM, SERVER);
+        on(SERVER, 100 * MSEC, 0);
+        launches(1, 180 * MSEC);
+        tally_until(sched, 200 * MSEC);
+        assert_null(team_kick(sched, 200 * MSEC)); /* it has just launched */
+        tally_until(sched, 260 * MSEC);
+        blocks[2].devices[0].n_pending = 1;
+        assert_null(team_kick(sched, 260 * MSEC));
+        blocks[2].devices[0].n_pending = 0;
+        assert_ptr_equal(team_kick(sched, 260 * MSEC), mates[0].team);
+        mates[0].team->kicked_at = 260 * MSEC;
+        assert_null(team_kick(sched, 300 * MSEC));
+        blocks[0].devices[0].can_watch = 0; /* whose launches are not seen is kicked, too */
+        on(SERVER, 261 * MSEC, 0);          /* it was at work all the same: the next one comes later */
+        assert_int_equal(mates[0].team->kick_after, 2 * KICK_FIRST);
+        tally_until(sched, 400 * MSEC);
+        assert_null(team_kick(sched, 400 * MSEC));
+        tally_until(sched, 600 * MSEC);
+        assert_ptr_equal(team_kick(sched, 600 * MSEC), mates[0].team);
+        on(STRANGER, 610 * MSEC, 0);
+        assert_null(team_kick(sched, 900 * MSEC));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -161,6 +187,7 @@ int main(void)
                 TEST(who_works_is_billed_in_equal_parts_and_the_sum_is_all_of_it),
                 TEST(what_was_on_before_the_server_was_known_is_the_teams),
                 TEST(a_context_of_its_own_is_billed_to_its_mate_and_counts_for_the_team),
+                TEST(a_team_that_shows_no_work_is_kicked_and_one_that_works_or_shares_is_not),
                 TEST(what_a_team_has_used_never_falls_when_mates_leave),
         };
 
