@@ -98,6 +98,7 @@ int sleep_check(const struct message_lease *lease, struct err *err);
 enum { SLEEP_WAKER_SEC = 10 };
 void sleep_waker(struct tenant *tenant);
 bool sleep_has_waker(const struct daemon *daemon, const struct tenant *tenant); /* or it wakes by itself */
+bool sleep_is_for_itself(const struct tenant *tenant); /* it is put to sleep because it would wake by itself */
 
 /* The daemon before this one has suspended the tenant, perhaps because it was idle. */
 void sleep_take(struct tenant *tenant);

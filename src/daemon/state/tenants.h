@@ -70,6 +70,7 @@ struct tenant_suspension {
         uint64_t serial;
         bool is_waiting;       /* for a new list of processes, before the helper starts */
         bool has_no_copies;    /* of a way out: its shim has said that copies cannot */
+        bool could_not_copy;   /* the latest time, that is */
         nsec since;            /* clock_now when it began */
         nsec moves_at;         /* when its helper began; 0: it has none */
         nsec looked_at;        /* whether its processes are there still; swapped.c */

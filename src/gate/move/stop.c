@@ -100,6 +100,8 @@ bool move_channels_off(struct gate *gate, bool is_steered, struct gate_moved *re
 
         if (is_steered && gate->options.desired && !scheduler_wait(gate, ret))
                 return false;
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                moving->n_owed[i] = 0;
         moving->is_off = true;
         moving->off_on = 0;
         for (unsigned int i = 0; i < gate->lease->n_devices; i++) {

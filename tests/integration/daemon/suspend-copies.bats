@@ -296,4 +296,7 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
         run ! "$sublet" suspend one # on the simulator
         happened SUSPEND_FAILED 'cuCheckpointProcessCheckpoint'
         look one
+        "$sublet" set one sleep-after=1s # now it is known that it would not wake by itself
+        sleep 2.5
+        [ "$(of one state) $(of one has_waker)" = "running false" ]
 }

@@ -19,19 +19,17 @@
 
 enum likely { BY_SWAP, BY_SLEEP, BY_PAST, NOT_LIKELY };
 
-/* One that went by checkpoint the last time would again. */
+/* One that copies could not move the last time would be moved by checkpoint again. */
 static enum likely likely_of(const struct daemon *daemon, const struct tenant *tenant)
 {
-        const struct tenant_way *out = &tenant->swap.out;
-
-        if ((out->took && !out->by_copies) || tenant->state != TENANT_RUNNING || !tenant->control ||
+        if (tenant->suspension.could_not_copy || tenant->state != TENANT_RUNNING || !tenant->control ||
             tenant->suspension.state != SUSPENSION_RUNNING || !by_shim_is_tried(daemon, tenant))
                 return NOT_LIKELY;
         if (tenant->lease.swap)
                 return BY_SWAP;
         if (tenant->lease.sleep_after)
                 return BY_SLEEP;
-        return out->took ? BY_PAST : NOT_LIKELY;
+        return tenant->swap.out.took && tenant->swap.out.by_copies ? BY_PAST : NOT_LIKELY;
 }
 
 static bytes wanted(const struct daemon *daemon, const struct tenant *tenant)

@@ -138,13 +138,18 @@ void sleep_waker(struct tenant *tenant)
 /* By copies a program wakes itself. Whether it would be by copies: as it was the last time. */
 bool sleep_has_waker(const struct daemon *daemon, const struct tenant *tenant)
 {
-        const struct tenant_way *out = &tenant->swap.out;
-
         if (tenant->waker_until > clock_now())
                 return true;
         if (tenant->suspension.state != SUSPENSION_RUNNING)
                 return by_shim_is_so(tenant);
-        return tenant->control && by_shim_is_tried(daemon, tenant) && (!out->took || out->by_copies);
+        return tenant->control && by_shim_is_tried(daemon, tenant) && !tenant->suspension.could_not_copy;
+}
+
+bool sleep_is_for_itself(const struct tenant *tenant)
+{
+        const struct control_waiting *waiting = control_block_waiting(tenant->control);
+
+        return waiting && waiting->is_idle && tenant->waker_until <= clock_now();
 }
 
 int sleep_check(const struct message_lease *lease, struct err *err)

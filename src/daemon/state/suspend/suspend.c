@@ -163,6 +163,8 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others, bool
         bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
         nsec at = clock_now();
 
+        if (event == EVENT_SUSPENDED && by_copies)
+                suspension->could_not_copy = false;
         if (event == EVENT_RESUME_FAILED)
                 sleeper_refused(&tenant->sleeper, at);
         else if (event == EVENT_SUSPEND_FAILED)
@@ -319,8 +321,9 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
         by_shim_how(body, suspension->how);
         if (*text)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "%s", text);
+        suspension->could_not_copy |= !strcmp(outcome, "cannot");
         if (!strcmp(outcome, "cannot") && daemon->settings.suspend_by == SUSPEND_BY_AUTO &&
-            suspension->state == SUSPENSION_SUSPENDING) {
+            suspension->state == SUSPENSION_SUSPENDING && !sleep_is_for_itself(tenant)) {
                 by_shim_end(daemon, tenant);
                 suspension->has_no_copies = true;
                 suspend_start(daemon, tenant);
