@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/books.h"
 #include "gate/listen.h"
+#include "gate/move/move.h"
 #include "gate/serve.h"
 
 #include "base/cleanup.h"
@@ -274,6 +275,7 @@ struct gate *gate_free(struct gate *gate)
         notify_listeners_done(gate);
         closep(&gate->over);
         closep(&gate->wake);
+        moving_done(&gate->moving);
         demand_done(&gate->demand, &gate->probe);
         channels_done(&gate->channels);
         restart_cache_done(&gate->restart_cache);

@@ -23,7 +23,7 @@ bool gate_is_moved(const struct gate *gate)
 
 /* ---- the plan -------------------------------------------------------------------------------------------- */
 
-static void moving_clear(struct moving *moving)
+void moving_done(struct moving *moving)
 {
         ledger_plan_done(&moving->plan);
         free(moving->parts);
@@ -304,7 +304,7 @@ void gate_move_out(struct gate *gate, bool is_steered, unsigned int part, struct
                         move_channels_on(gate);
         }
         if (!is_out)
-                moving_clear(&gate->moving);
+                moving_done(&gate->moving);
         lost_note(gate, ret);
         move_state_set(gate, is_out ? MOVE_AWAY : MOVE_HERE);
 }
@@ -355,7 +355,7 @@ void gate_move_in(struct gate *gate, struct gate_moved *ret)
         copiers_end(gate, true);
         ret->size = gate->moving.plan.size;
         ret->n = gate->moving.plan.n;
-        moving_clear(&gate->moving);
+        moving_done(&gate->moving);
         move_channels_on(gate);
         move_state_set(gate, MOVE_HERE);
 }

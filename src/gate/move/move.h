@@ -74,6 +74,9 @@ bool gate_is_moved(const struct gate *gate);
  * while gate_is_moved. */
 bool gate_move_is_wanted(struct gate *gate);
 
+/* What is known of it; also of a gate that ends while memory is away. */
+void moving_done(struct moving *moving);
+
 /* ---- inside the gate ------------------------------------------------------------------------------------- */
 
 /* Before a call of the tenant's is made, and after it: T1. 0; -EINTR: nobody waits for it any more; -ETIMEDOUT. */
