@@ -142,7 +142,7 @@ static void cost_sends_what_nobody_has_where_the_queue_is_shortest(void **state)
         assert_int_equal(ask("cost", rows, 2, 5000).replica, 0);
 }
 
-/* Not for what is cached: a replica of its own is worth some prefill, and the ninth in company as much as the fortieth. */
+/* A replica of its own is worth some prefill; the ninth in company is no better off than the fortieth. */
 static void cost_prefers_not_to_share_an_engine(void **state)
 {
         struct pick_replica rows[] = { up(20000, 1000, 0, 8), up(20000, 0, 0, 0) };
