@@ -240,6 +240,7 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_SCHEDULE] = serve_schedule,
         [GATE_PLAIN] = serve_range,
         [GATE_NOTHING] = serve_nothing,
+        [GATE_GROUP] = serve_group,
         [GATE_RETAIN] = serve_retain,
         [GATE_DEBUG] = serve_debug,
         [GATE_JOIN] = serve_join,

@@ -30,6 +30,7 @@ int serve_move(struct request *request);     /* uvm.c */
 int serve_hold(struct request *request);     /* uvm.c */
 int serve_release(struct request *request);  /* uvm.c */
 int serve_range(struct request *request);    /* uvm.c */
+int serve_group(struct request *request);    /* uvm.c */
 int serve_view(struct request *request);     /* rewrite.c */
 int serve_schedule(struct request *request); /* schedule.c */
 int serve_map_dma(struct request *request);  /* own/tables.c */

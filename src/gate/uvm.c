@@ -332,3 +332,21 @@ int serve_range(struct request *request)
                              is_mapped ? own_tables(request->call.base, request->call.length, OWN_PAGES_ANY) : 0,
                              commit_range);
 }
+
+/* Of a file without a space it is UVM that says so. */
+int serve_group(struct request *request)
+{
+        struct gate *gate = request->gate;
+        bool begins = request->call.kind == RM_UVM_CREATE_RANGE_GROUP;
+        int r;
+
+        if (begins && request->space && !files_group_begin(&gate->files, request->space)) {
+                gate_tell(gate, EVENT_DENIED, request->process->id, "more than %d range groups in a VA space",
+                          FILE_GROUPS);
+                return answer(request, RM_STATUS_NO_MEMORY);
+        }
+        r = perform(request);
+        if (request_is_done(request, r) ? !begins : begins)
+                files_group_end(&gate->files, request->space);
+        return reply(request, r);
+}

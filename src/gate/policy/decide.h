@@ -40,6 +40,7 @@ enum gate_action {
         GATE_POOL,     /* a UVM range for semaphores begins: no managed memory */
         GATE_PLAIN,    /* a UVM range begins that is mapped, with nothing behind it */
         GATE_NOTHING,  /* a UVM range is mapped, with nothing behind it */
+        GATE_GROUP,    /* a range group of a UVM VA space begins, or ends */
         GATE_RETAIN,   /* a UVM VA space keeps an object of the driver's */
         GATE_LET_GO,   /* and lets it go */
         GATE_MAP,      /* the program maps memory, and keeps it as long as it does */

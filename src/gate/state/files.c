@@ -281,3 +281,23 @@ size_t files_count(struct files *files)
 
         return files->n;
 }
+
+bool files_group_begin(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+
+        if (!file || file->n_groups == FILE_GROUPS)
+                return false;
+        file->n_groups++;
+        return true;
+}
+
+void files_group_end(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+
+        if (file && file->n_groups)
+                file->n_groups--;
+}

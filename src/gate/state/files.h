@@ -25,6 +25,9 @@
 enum {
         FILE_MAPPERS = 16,
         FILE_DEVICES = 32, /* UVM_MAX_GPUS (uvm_processors.h, 525 to 595) */
+        FILE_GROUPS =
+                16384, /* range groups of a space; libcuda makes one per stream. Each is some 190 bytes of the host
+                              * (measured, H100, 580.159.04: tests/gpu/sharedfacts.sh) */
 };
 
 struct file {
@@ -39,6 +42,7 @@ struct file {
         bool is_leaving;             /* it is being emptied: no call reaches it */
         unsigned int n_devices;      /* that it has, or had; by uuid */
         uint8_t devices[FILE_DEVICES][UVM_UUID_SIZE];
+        unsigned int n_groups; /* range groups */
 };
 
 struct files {
@@ -74,6 +78,10 @@ nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: ne
 
 /* A device of the space, by its uuid. False: the space is barred, or has no room for one more. */
 bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static UVM_UUID_SIZE]);
+
+/* A range group of the space begins; false: there are FILE_GROUPS, or the space is gone. It ends: as often. */
+bool files_group_begin(struct files *files, uint64_t number);
+void files_group_end(struct files *files, uint64_t number);
 
 /* From here on no device joins. A call that is on its way is told by files_join. */
 void files_bar(struct files *files, uint64_t number);

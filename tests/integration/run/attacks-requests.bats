@@ -102,3 +102,15 @@ END
         [ "$(field HOST_REFUSED)" -gt 0 ]
         books_are_empty
 }
+
+# Nor is this.
+@test "range groups of UVM are bounded, and those that end make room" {
+        SETTLE_MSEC=100 attack groups-of-ranges on
+        [[ $said == *'groups=40000 '* ]] || { echo "no attack: $said"; return 1; }
+        attack groups-of-ranges tenant --mem "${QUOTA}M" --
+        [ "$(value groups "$said")" -le 16384 ]
+        [ "$(value groups "$said")" -gt 16000 ] # a stream of libcuda's has one
+        [ "$(value again "$said")" = "$(value groups "$said")" ]
+        [ "$(field DENIED)" -gt 0 ]
+        books_are_empty
+}
