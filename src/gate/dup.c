@@ -269,7 +269,7 @@ static uint32_t make_dup(struct request *request, struct owner *owner, int *ret_
         *ret_r = perform(request);
         if (request_is_done(request, *ret_r)) {
                 status = commit_dup(request, owner, source, entry);
-                if (status == RM_STATUS_OK && owner->is_server)
+                if (status == RM_STATUS_OK && owner->is_server && source == SOURCE_FOREIGN)
                         note_lent(request);
                 return status;
         }

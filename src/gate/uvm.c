@@ -341,8 +341,8 @@ int serve_group(struct request *request)
         int r;
 
         if (begins && request->space && !files_group_begin(&gate->files, request->space)) {
-                gate_tell(gate, EVENT_DENIED, request->process->id, "more than %d range groups in a VA space",
-                          FILE_GROUPS);
+                gate_tell(gate, EVENT_DENIED, request->process->id,
+                          "more range groups than %d in a VA space, or %d in all", FILE_GROUPS, FILES_GROUPS);
                 return answer(request, RM_STATUS_NO_MEMORY);
         }
         r = perform(request);

@@ -108,6 +108,7 @@ static int client_begin(struct gpu_copy *copy)
                 r = copy->device < n ? client_attach(&copy->client, &devices[copy->device]) : -ENODEV;
         if (r == 0)
                 r = space_open(copy);
+        copy->first = copy->client.next;
         return r;
 }
 
@@ -227,10 +228,10 @@ int gpu_copy_take(struct gpu_copy *copy, uint32_t client, uint32_t object, struc
         rm_put32(block, SIZE, 8, handle);
         rm_put32(block, SIZE, 12, client);
         rm_put32(block, SIZE, 16, object);
+        copy->client.next++; /* also where the driver refuses it: it may be in use */
         r = copy_call(copy, copy->client.ctl, RM_NR_DUP, block, SIZE, STATUS_AT);
         if (r < 0)
                 return r;
-        copy->client.next++;
         r = copy_map(copy, handle, piece->size, false, &piece->at);
         if (r < 0)
                 client_free(&copy->client, handle);
@@ -275,8 +276,10 @@ void gpu_copy_end(struct gpu_copy *copy, bool is_kept)
                 return;
         copy_channel_end(copy);
         room_wait(copy);
-        if (is_kept && copy->room.n_ready)
-                return;             /* what is ready may be full, whatever became of the rest */
+        if (is_kept && copy->room.n_ready) {     /* what is ready may be full, whatever became of the rest */
+                copy->client.next = copy->first; /* what was taken is given back: the handles would run out */
+                return;
+        }
         client_done(&copy->client); /* with all that is ours there */
         copy->is_open = false;
         room_clear(copy);

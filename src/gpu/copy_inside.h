@@ -57,6 +57,7 @@ struct gpu_copy {
         bool is_open;
         struct gpu_client client;
         uint32_t space, range;
+        uint32_t first; /* handle of the next object, when only the client itself had been made */
         struct copy_channel channel;
         struct room room;
 };

@@ -101,27 +101,58 @@ static bool is_over(const struct node *node)
                !node->memory->below->below;
 }
 
-/* V5, of a mapping and those that begin in it. 0: of several devices, so of each. */
-static void cover_note(const struct hold *hold)
+/* The mappings of a space that were met, by where they are: of each the one that reaches farthest. */
+struct reaches {
+        uint64_t space;
+        const struct hold *items[LEASE_DEVICES_MAX + 1]; /* and of several devices */
+        size_t n;
+};
+
+static uint64_t end_of(const struct hold *hold)
 {
-        uint64_t end = hold->node.key.low + hold->length;
-        const struct tree_node *at = &hold->node;
+        return hold->node.key.low + hold->length;
+}
 
-        while ((at = tree_next(at)) && at->key.high == hold->node.key.high && at->key.low < end) {
-                const struct hold *other = OWNER_OF(at, struct hold, node);
+static void cover(const struct hold *hold)
+{
+        if (hold->memory)
+                hold->memory->is_covered = true;
+}
 
-                if (other->where && hold->where && other->where != hold->where)
+/* V5. `where` 0: of several devices, so of each. Mappings come in the order of their addresses, and a tenant chooses
+ * how many: so each is compared with those that reach farthest, and no more. All that overlap are found: of two that
+ * both reach a third, the second has met one that reached it, and of those the first was one, or overlapped one. */
+static void cover_note(struct reaches *reaches, const struct hold *hold)
+{
+        size_t own = reaches->n;
+
+        if (reaches->space != hold->node.key.high)
+                *reaches = (struct reaches){ .space = hold->node.key.high };
+        own = reaches->n;
+        for (size_t i = 0; i < reaches->n; i++) {
+                const struct hold *other = reaches->items[i];
+
+                if (other->where == hold->where)
+                        own = i;
+                if ((other->where && hold->where && other->where != hold->where) || end_of(other) <= hold->node.key.low)
                         continue;
-                if (other->memory)
-                        other->memory->is_covered = true;
-                if (hold->memory)
-                        hold->memory->is_covered = true;
+                cover(other);
+                cover(hold);
         }
+        if (own == ARRAY_SIZE(reaches->items)) {
+                cover(hold); /* not a device of the lease */
+                return;
+        }
+        if (own == reaches->n)
+                reaches->items[reaches->n++] = hold;
+        else if (end_of(hold) > end_of(reaches->items[own]))
+                reaches->items[own] = hold;
 }
 
 /* Counts the holders that are known and can be made again. */
 static void holders_count(struct ledger *ledger)
 {
+        struct reaches reaches = { 0 };
         const struct node *node;
 
         for (struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next) {
@@ -139,7 +170,7 @@ static void holders_count(struct ledger *ledger)
 
                 if (hold->memory && hold->recipe)
                         hold->memory->n_found++;
-                cover_note(hold);
+                cover_note(&reaches, hold);
         }
 }
 

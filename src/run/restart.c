@@ -11,11 +11,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
         TIMES = 5,         /* in a row, with pauses of 1, 2, 4 s ... */
@@ -31,17 +31,36 @@ static const char count[] = "SUBLET_RESTARTS", pipes[] = "CUDA_MPS_PIPE_DIRECTOR
  * too late for a command that ends at once. */
 static bool is_server_gone(const struct run *run)
 {
-        const char *pipe = getenv(pipes), *at = pipe ? strstr(pipe, "/mps/") : NULL;
-        unsigned int device;
+        const char *pipe = getenv(pipes);
+        size_t length = strlen(run->dir);
         char place[MPS_PLACE];
-        uint64_t begun;
+        unsigned int device;
         uint32_t team;
-        pid_t control;
 
-        if (!at || sscanf(at, "/mps/%23[0-9-]/pipe", place) != 1 || !mps_place_parse(place, &device, &team))
+        if (!pipe || strncmp(pipe, run->dir, length) != 0 || sscanf(pipe + length, "/mps/%23[0-9-]", place) != 1 ||
+            !mps_place_parse(place, &device, &team))
                 return false;
-        control = mps_control(run->dir, device, team, &begun);
-        return !control || !mps_server(control);
+        return mps_server_has_ended(run->dir, device, team);
+}
+
+/* By whoever has taken up its room, or its terminal: not by a fault. */
+static bool was_told_to_end(const struct run *run, int code)
+{
+        return run->is_told_to_end || code == 128 + SIGKILL || code == 128 + SIGTERM || code == 128 + SIGINT;
+}
+
+/* False: a signal came that ends us. */
+static bool pause_for(int seconds)
+{
+        const struct timespec time = { .tv_sec = seconds };
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGHUP);
+        (void)sigaddset(&set, SIGQUIT);
+        return sigtimedwait(&set, NULL, &time) < 0;
 }
 
 /* Only if it cannot be done. */
@@ -69,7 +88,7 @@ int run_again(const struct run *run, bool has_faulted, nsec lasted, int code)
         int n = before && lasted < LASTED ? atoi(before) : 0;
         char text[16];
 
-        if (!run->restarts || !code || (!has_faulted && !is_server_gone(run)))
+        if (!run->restarts || !code || was_told_to_end(run, code) || (!has_faulted && !is_server_gone(run)))
                 return code;
         if (n >= TIMES) {
                 (void)fprintf(stderr, "sublet: %s: ended by its group's faults %d times in a row: not started again\n",
@@ -78,7 +97,8 @@ int run_again(const struct run *run, bool has_faulted, nsec lasted, int code)
         }
         (void)fprintf(stderr, "sublet: %s: a fault of its group has ended it; it is started again in %d s\n",
                       run->lease.tenant, 1 << n);
-        (void)poll(NULL, 0, 1000 << n);
+        if (!pause_for(1 << n))
+                return code;
         (void)snprintf(text, sizeof(text), "%d", n + 1);
         if (setenv(count, text, 1) == 0 && unsetenv(pipes) == 0)
                 (void)fprintf(stderr, "sublet: starting again: %s\n", strerror(-start_again()));

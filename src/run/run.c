@@ -292,7 +292,7 @@ static int wait_for_command(struct run *run, int signals)
 {
         int code = 0;
 
-        while (!run_take_signal(signals, run->child, &code))
+        while (!run_take_signal(run, signals, &code))
                 ;
         return code;
 }

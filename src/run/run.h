@@ -65,6 +65,7 @@ struct run {
         unsigned int sms_given, sms_of; /* after the run; 0: all multiprocessors */
         struct gate *gate;
         pid_t child;
+        bool is_told_to_end; /* by a signal that is passed on */
         atomic_bool is_printed[EVENT_N];
 };
 
@@ -129,7 +130,7 @@ int run_again(const struct run *run, bool has_faulted, nsec lasted, int code);
 int run_watch_signals(void);
 
 /* Handles one signal. True: the command has ended, with *ret_code as a shell has it. */
-bool run_take_signal(int signals, pid_t child, int *ret_code);
+bool run_take_signal(struct run *run, int signals, int *ret_code);
 
 /* Options of both `sublet run` and `sublet lease` that mean the same: rows for flags_read. */
 #define RUN_FLAGS(run)                                                                                                 \

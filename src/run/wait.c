@@ -53,14 +53,21 @@ static bool reap(pid_t child, int *ret_code)
         return has_ended;
 }
 
-bool run_take_signal(int signals, pid_t child, int *ret_code)
+/* Somebody wants the command to end. */
+static bool is_to_end(uint32_t signal)
+{
+        return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+bool run_take_signal(struct run *run, int signals, int *ret_code)
 {
         struct signalfd_siginfo info;
 
         if (read(signals, &info, sizeof(info)) != sizeof(info))
                 return false;
         if (info.ssi_signo == SIGCHLD)
-                return reap(child, ret_code);
-        pass_on(child, &info);
+                return reap(run->child, ret_code);
+        run->is_told_to_end |= is_to_end(info.ssi_signo);
+        pass_on(run->child, &info);
         return false;
 }

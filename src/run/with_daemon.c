@@ -323,7 +323,7 @@ int run_wait_for_command(struct run_talk *talk, int signals)
                 talk_poll(talk, fds);
                 if (fds[1].revents)
                         talk_receive(talk);
-                if (fds[0].revents && run_take_signal(signals, talk->run->child, &code))
+                if (fds[0].revents && run_take_signal(talk->run, signals, &code))
                         return code;
         }
 }
@@ -396,12 +396,13 @@ int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err
 {
         _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         _cleanup_(closep) int signals = -1;
-        nsec start = clock_now();
+        nsec start;
         _cleanup_(closep) int executing = -1;
         struct spawned spawned;
         int code, r;
 
         r = run_ask(&talk, err);
+        start = clock_now(); /* it may have waited for room */
         if (r >= 0) {
                 signals = r = run_watch_signals();
                 if (r >= 0)

@@ -190,7 +190,8 @@ static nsec decide(struct sched *sched, enum rm_engine engine, nsec now)
                 if (tenant->channels.n_of[engine])
                         view[n++] = (struct engine_tenant){ .id = tenant->id,
                                                             .share = tenant->share,
-                                                            .cap = tenant->cap,
+                                                            /* in a team it is of multiprocessors */
+                                                            .cap = tenant->team ? TURNS_WHOLE : tenant->cap,
                                                             .wants = at->wants,
                                                             .used = at->used };
         }

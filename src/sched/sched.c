@@ -169,6 +169,8 @@ static void tenant_unlink(struct sched *sched, struct sched_entity *tenant)
 
         tally_forget(sched, tenant);
         if (sched->resident == tenant) {
+                if (sched->state.metered_until > sched->occupied_since)
+                        team_off(tenant->team, sched->occupied_since, sched->state.metered_until, false);
                 sched->resident = NULL;
                 sched->is_occupied = false;
                 sched->team = NULL;
@@ -192,8 +194,9 @@ int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
                 tenant_unlink(sched, tenant);
                 if (ret_used)
                         *ret_used = tenant->billed;
-                tenant->must_enable = !control_block_is_held(tenant->control) &&
-                                      (tenant->is_disabled || tenant->is_in_call || engines_are_off(tenant));
+                tenant->must_enable =
+                        !control_block_is_held(tenant->control) &&
+                        (tenant->is_disabled || tenant->is_retired || tenant->is_in_call || engines_are_off(tenant));
                 tenant->next = sched->removed;
                 sched->removed = TAKE(tenant);
         }

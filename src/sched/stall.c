@@ -30,12 +30,21 @@ void stall_expect(struct sched_entity *tenant)
         tenant->stall = (struct stall){ .after = FIRST, .n_due = IN_ANY_CASE };
 }
 
+/* Of a team's server it is all of them. */
+static nsec started_at(const struct sched_entity *tenant)
+{
+        nsec of_team = tenant->team ? tenant->team->started_at : 0;
+
+        return of_team > tenant->started_at ? of_team : tenant->started_at;
+}
+
 bool stall_kick(const struct sched *sched, struct sched_entity *tenant, nsec now)
 {
         struct stall *stall = &tenant->stall;
 
-        if (!stall->after || (stall->since && tenant->started_at > stall->since) ||
-            (sched->is_occupied && sched->resident == tenant))
+        if (!stall->after || (stall->since && started_at(tenant) > stall->since) ||
+            (sched->is_occupied &&
+             (sched->resident == tenant || (tenant->team && !sched->resident && sched->team == tenant->team))))
                 *stall = (struct stall){ .after = FIRST };
         if (!is_stalled(sched, tenant)) {
                 stall->since = 0;

@@ -61,7 +61,8 @@ int sched_team_serve(struct sched *sched, uint64_t id, pid_t server)
         if (!team)
                 return -ENOENT;
         team->server = server;
-        if (sched->is_occupied && !sched->resident && !sched->team && (uint32_t)server == sched->process) {
+        if (sched->is_occupied && !sched->resident && !sched->team && server > 0 &&
+            (uint32_t)server == sched->process) {
                 sched->team = team; /* the meter saw it before we knew of it */
                 team->started_at = sched->occupied_since;
                 team->n_turns++;

@@ -188,7 +188,7 @@ enum mover_news mover_take(struct mover *mover)
         eventfd_t ignored;
 
         (void)eventfd_read(mover->done, &ignored); /* first: what it says is looked at below */
-        if (mover->has_thread && !mover->is_making_ready && mover->has_answered && !mover->is_told) {
+        if (!mover->is_making_ready && mover->has_answered && !mover->is_told) {
                 mover->is_told = true;
                 if (mover->is_over)
                         (void)eventfd_write(mover->done, 1); /* and again */

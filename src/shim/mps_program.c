@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,10 +25,13 @@ void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PAT
 /* Files of an earlier control daemon would be taken for this one's. */
 int mps_make_directories(const struct mps_at *at, struct err *err)
 {
-        static const char *const stale[] = {
-                "/control",           "/pipe/control", "/pipe/control_privileged",
-                "/pipe/control_lock", "/pipe/log",     "/pipe/nvidia-cuda-mps-control.pid"
-        };
+        static const char *const stale[] = { "/control",
+                                             "/server",
+                                             "/pipe/control",
+                                             "/pipe/control_privileged",
+                                             "/pipe/control_lock",
+                                             "/pipe/log",
+                                             "/pipe/nvidia-cuda-mps-control.pid" };
         static const char *const directories[] = { "/..", "", "/pipe", "/log" };
         char path[MPS_PATH];
 
@@ -44,6 +48,33 @@ int mps_make_directories(const struct mps_at *at, struct err *err)
                 (void)unlink(path);
         }
         return 0;
+}
+
+static void closedirp(DIR **dir)
+{
+        if (*dir)
+                (void)closedir(*dir);
+}
+
+static void directory_remove(const char *path)
+{
+        _cleanup_(closedirp) DIR *dir = opendir(path);
+        const struct dirent *entry;
+
+        while (dir && (entry = readdir(dir)))
+                (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        (void)rmdir(path);
+}
+
+void mps_remove_directories(const struct mps_at *at)
+{
+        static const char *const directories[] = { "/pipe", "/log", "" };
+        char path[MPS_PATH];
+
+        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
+                mps_path(at, directories[i], path);
+                directory_remove(path);
+        }
 }
 
 static bool is_ours(const char *variable)

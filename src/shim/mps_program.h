@@ -20,7 +20,10 @@ struct mps_at {
 };
 
 void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PATH]); /* of a file of its place */
-int mps_make_directories(const struct mps_at *at, struct err *err);                  /* 0; -errno */
+/* Takes away what mps_make_directories and a control daemon that has ended have left. */
+void mps_remove_directories(const struct mps_at *at);
+
+int mps_make_directories(const struct mps_at *at, struct err *err); /* 0; -errno */
 
 /* 0; an errno. input: its standard input; -1: none. */
 int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret);

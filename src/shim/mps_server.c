@@ -7,7 +7,9 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +112,16 @@ pid_t mps_control(const char *dir, unsigned int device, uint32_t team, uint64_t 
                 return 0;
         *ret_begun = begun;
         return process;
+}
+
+bool mps_server_has_ended(const char *dir, unsigned int device, uint32_t team)
+{
+        char path[160], text[64], place[MPS_PLACE];
+        int process;
+
+        (void)snprintf(path, sizeof(path), "%s/mps/%s/server", dir, mps_place(device, team, place));
+        return read_text(path, text, sizeof(text)) && sscanf(text, "%d", &process) == 1 && process > 0 &&
+               kill(process, 0) < 0 && errno == ESRCH;
 }
 
 bool mps_is_any(const char *dir)

@@ -25,6 +25,10 @@ bool mps_place_parse(const char *text, unsigned int *ret_device, uint32_t *ret_t
 /* The control daemon that DIR/mps/PLACE/control names, if it still is that process; 0: none. */
 pid_t mps_control(const char *dir, unsigned int device, uint32_t team, uint64_t *ret_begun);
 
+/* Whether the server that DIR/mps/PLACE/server names has ended. The daemon writes it there when the server begins, and
+ * takes it away when it ends the server, or has told the tenants that it is gone. */
+bool mps_server_has_ended(const char *dir, unsigned int device, uint32_t team);
+
 /* Whether there is one at any place. */
 bool mps_is_any(const char *dir);
 

@@ -32,7 +32,7 @@ enum {
         KILL_MS = 20, /* a tenant that is being ended may fork meanwhile */
         UNDO_MS = 1,
         LENT_MS = 20,
-        KEPT_MS = 250,
+        KEPT_MS = 1000, /* each look asks the driver about all clients */
         EXIT_USAGE = 2,
         EXIT_FAILED = 125,
 };
@@ -329,6 +329,8 @@ static bool is_over(struct shim *shim)
                 (void)gate_wait(shim->gate, NSEC_PER_SEC);
                 end_record(shim);
                 mover_stop(&shim->mover); /* it holds files of the tenant's clients */
+                shim->owes_moved |= mover_take(&shim->mover) == MOVER_ANSWER;
+                talk_moved(shim);
                 settle(shim->gate, &shim->lease);
                 shim->is_settled = true;
         }

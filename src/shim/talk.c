@@ -199,7 +199,7 @@ static const char *const outcomes[] = { [GATE_MOVE_DONE] = "done",
                                         [GATE_MOVE_AS_BEFORE] = "as-before",
                                         [GATE_MOVE_LOST] = "lost" };
 
-/* False: the daemon does not read now. */
+/* False: the daemon does not read now, or is not there. */
 static bool moved_send(struct shim *shim, uint64_t serial, const struct gate_moved *moved)
 {
         json_t *body = message_new("moved");
@@ -214,7 +214,7 @@ static bool moved_send(struct shim *shim, uint64_t serial, const struct gate_mov
         (void)json_object_set_new(body, "prepared_us", json_integer(moved->prepared / NSEC_PER_USEC));
         (void)json_object_set_new(body, "copied_us", json_integer(moved->copied / NSEC_PER_USEC));
         (void)json_object_set_new(body, "changed_us", json_integer(moved->changed / NSEC_PER_USEC));
-        return peer_send(shim->daemon, body, NULL, 0) != MESSAGE_E_NONE;
+        return peer_send(shim->daemon, body, NULL, 0) == MESSAGE_OK;
 }
 
 void talk_moved(struct shim *shim)
@@ -223,7 +223,8 @@ void talk_moved(struct shim *shim)
                 return;
         shim->control->move.is_away = gate_is_moved(shim->gate);
         control_block_notify(shim->control);
-        shim->owes_moved = !shim->mover.has_next && /* else a daemon asked that is not there any more */
+        /* a next way, or one that has begun: a daemon asked that is not there any more */
+        shim->owes_moved = !shim->mover.has_next && shim->mover.is_told &&
                            !moved_send(shim, shim->mover.way.serial, &shim->mover.moved);
 }
 
@@ -242,7 +243,7 @@ static void on_move(struct shim *shim, const json_t *body)
         shim->mover.way = way;
         shim->mover.moved = (struct gate_moved){ .outcome = GATE_MOVE_AS_BEFORE };
         (void)snprintf(shim->mover.moved.text, sizeof(shim->mover.moved.text), "starting a move: %s", strerror(-r));
-        shim->owes_moved = true;
+        shim->owes_moved = shim->mover.is_told = true;
         talk_moved(shim);
 }
 

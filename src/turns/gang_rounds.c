@@ -90,6 +90,25 @@ static nsec round_length(const struct gangs *gangs, int domain)
         return gangs->period_most;
 }
 
+/* Somebody has come whom a long round would hold up. What is lost of a turn stays owed. */
+static void round_shorten(struct gangs *gangs, int domain)
+{
+        nsec length = round_length(gangs, domain);
+
+        if (length >= gangs->rounds[domain].length)
+                return;
+        gangs->rounds[domain].length = length;
+        for (size_t i = 0; i < gangs->n; i++) {
+                struct gang *gang = &gangs->gangs[i];
+
+                if (!is_ready(gang) || domain_of(gangs, gang) != domain || !gang->has_turn)
+                        continue;
+                gang->turn = nsec_min(gang->turn, part_of_round(gangs, gang));
+                if (gang->has_begun)
+                        gang->until = nsec_min(gang->until, gangs->now + gang->turn);
+        }
+}
+
 static void round_begin(struct gangs *gangs, int domain)
 {
         struct gangs_round *round = &gangs->rounds[domain];
@@ -253,6 +272,8 @@ void gang_rounds_next(struct gangs *gangs)
 
         domains_find(gangs);
         rounds_look(gangs, &pending, &domains);
+        EACH_DEVICE(d, domains & pending)
+        round_shorten(gangs, (int)d);
         EACH_DEVICE(d, domains & ~pending)
         if (gangs->now + EARLY >= round_end(gangs, (int)d))
                 round_begin(gangs, (int)d);

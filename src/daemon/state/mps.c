@@ -190,6 +190,22 @@ static void write_control_file(const struct mps *mps)
                            strerror(errno));
 }
 
+/* For `sublet run --restart`: mps_server_has_ended. */
+static void write_server_file(const struct mps *mps, pid_t server)
+{
+        char path[MPS_PATH], text[32];
+        _cleanup_(closep) int fd = -1;
+        int n = snprintf(text, sizeof(text), "%d\n", server);
+
+        path_of(mps, "/server", path);
+        (void)unlink(path);
+        if (!server)
+                return;
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (fd >= 0)
+                (void)!write(fd, text, (size_t)n);
+}
+
 static void mps_fail(struct mps *mps, const char *why)
 {
         (void)snprintf(mps->failure, sizeof(mps->failure), "%.159s", why);
@@ -232,6 +248,7 @@ static void mps_forget(struct mps *mps)
 
         path_of(mps, "/control", path);
         (void)unlink(path);
+        write_server_file(mps, 0);
         /* A late one would end the next control daemon. */
         if (mps->quitter_begun && mps_begun(mps->quitter) == mps->quitter_begun)
                 (void)kill(mps->quitter, SIGKILL);
@@ -248,6 +265,7 @@ static void mps_quit(struct mps *mps)
         struct mps_at at = at_of(mps);
 
         mps->ending_since = clock_now();
+        write_server_file(mps, 0);
         if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
             mps_spawn(&at, argv, input, &mps->quitter) == 0) /* reaped with the others */
                 mps->quitter_begun = mps_begun(mps->quitter);
@@ -268,8 +286,11 @@ static void mps_serve(struct mps *mps, pid_t server)
 {
         struct sched *sched = mps->daemon->devices[mps->device].sched;
 
-        if (server && server != mps->server)
+        if (server && server != mps->server) {
                 mps->n_failures = 0;
+                mps->server_begun = mps_begun(server);
+                write_server_file(mps, server);
+        }
         mps->server = server;
         if (sched)
                 (void)sched_team_serve(sched, number_of(mps->team), server);
@@ -282,7 +303,7 @@ static void mps_check_server(struct mps *mps)
         pid_t server;
         char what[64];
 
-        if (mps->server && mps_begun(mps->server)) {
+        if (mps->server && mps_begun(mps->server) == mps->server_begun) {
                 mps_serve(mps, mps->server); /* a scheduler forgets a group without tenants */
                 return;
         }
@@ -293,6 +314,8 @@ static void mps_check_server(struct mps *mps)
         if (mps->server) {
                 (void)snprintf(what, sizeof(what), "the server (process %d) is gone", mps->server);
                 emit_fault(mps, what);
+                write_server_file(mps, 0);
+                mps->server = 0;
         }
         mps_serve(mps, server);
 }
@@ -304,6 +327,8 @@ static void mps_advance(struct mps *mps, bool wanted)
         if (!is_alive && mps->control) {
                 bool was_ending = mps->ending_since;
 
+                if (mps->server && mps_begun(mps->server) == mps->server_begun)
+                        (void)kill(mps->server, SIGKILL); /* nobody would end it any more */
                 mps_forget(mps);
                 if (wanted && !was_ending) {
                         emit_fault(mps, "the control daemon is gone; it is started again");
@@ -330,6 +355,10 @@ static void device_tick(struct daemon *daemon, unsigned int device)
                         mps_advance(mps, wanted);
                         at = &mps->next;
                 } else {
+                        struct mps_at place = at_of(mps);
+
+                        if (mps->team && !mps->failure[0])
+                                mps_remove_directories(&place);
                         *at = mps->next;
                         free(mps);
                 }

@@ -40,7 +40,8 @@ struct mps {
         pid_t control;  /* 0: none */
         uint64_t begun; /* when it started, by the kernel's clock: process numbers are used again */
         pid_t server;   /* started by it; 0: not yet */
-        pid_t quitter;  /* the process that asks it to end, and when that started */
+        uint64_t server_begun;
+        pid_t quitter; /* the process that asks it to end, and when that started */
         uint64_t quitter_begun;
         nsec ending_since, retry_at, checked_at;
         unsigned int n_failures; /* in a row */

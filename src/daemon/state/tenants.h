@@ -70,7 +70,7 @@ struct tenant_suspension {
         uint64_t serial;
         bool is_waiting;       /* for a new list of processes, before the helper starts */
         bool has_no_copies;    /* of a way out: its shim has said that copies cannot */
-        bool could_not_copy;   /* the latest time, that is */
+        nsec no_copies_until;  /* they could not the latest time; clock_now. What it has may be other by then */
         nsec since;            /* clock_now when it began */
         nsec moves_at;         /* when its helper began; 0: it has none */
         nsec looked_at;        /* whether its processes are there still; swapped.c */

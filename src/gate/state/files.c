@@ -179,6 +179,7 @@ static void drop_if_unused(struct files *files, uint64_t number)
         if (!file || file->n_users)
                 return;
         (void)close(file->fd);
+        files->n_groups -= file->n_groups;
         *file = files->items[--files->n];
 }
 
@@ -287,9 +288,10 @@ bool files_group_begin(struct files *files, uint64_t number)
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
 
-        if (!file || file->n_groups == FILE_GROUPS)
+        if (!file || file->n_groups == FILE_GROUPS || files->n_groups == FILES_GROUPS)
                 return false;
         file->n_groups++;
+        files->n_groups++;
         return true;
 }
 
@@ -298,6 +300,8 @@ void files_group_end(struct files *files, uint64_t number)
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
 
-        if (file && file->n_groups)
-                file->n_groups--;
+        if (!file || !file->n_groups)
+                return;
+        file->n_groups--;
+        files->n_groups--;
 }

@@ -28,6 +28,7 @@ enum {
         FILE_GROUPS =
                 16384, /* range groups of a space; libcuda makes one per stream. Each is some 190 bytes of the host
                               * (measured, H100, 580.159.04: tests/gpu/sharedfacts.sh) */
+        FILES_GROUPS = 131072, /* of all spaces */
 };
 
 struct file {
@@ -50,6 +51,7 @@ struct files {
         struct file *items;
         size_t n, n_room;
         uint64_t last;
+        unsigned int n_groups; /* of all that are here */
 };
 
 void files_init(struct files *files);
@@ -79,7 +81,7 @@ nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: ne
 /* A device of the space, by its uuid. False: the space is barred, or has no room for one more. */
 bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static UVM_UUID_SIZE]);
 
-/* A range group of the space begins; false: there are FILE_GROUPS, or the space is gone. It ends: as often. */
+/* A range group of the space begins; false: there are FILE_GROUPS, or FILES_GROUPS in all, or the space is gone. It ends: as often. */
 bool files_group_begin(struct files *files, uint64_t number);
 void files_group_end(struct files *files, uint64_t number);
 

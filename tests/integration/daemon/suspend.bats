@@ -128,7 +128,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
 }
 
 @test "a suspended program that is killed has nothing in host memory any more" {
-        local process swapped
+        local process swapped left
         daemon_start --suspend-by checkpoint
         # shellcheck disable=SC2016
         lodger pair --mem 3G -- sh -c '"$0" 64 > "$1.a" & "$0" 512 > "$1.b" & echo $! > "$1.id"; wait' "$kept" "$machine/pair"
@@ -138,7 +138,8 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
         process=$(< "$machine/pair.id")
         kill -KILL "$process"
         wait_for eval '[ "$(of pair swapped_bytes)" -le $((swapped - 512 * MIB)) ]'
-        [ "$(of pair swapped_bytes)" -ge $((64 * MIB)) ]
+        left=$(of pair swapped_bytes)
+        [ "$left" -ge $((64 * MIB)) ] || { echo "$left bytes are left of $swapped"; "$sublet" ps; return 1; }
         "$sublet" resume pair
         goes_on pair.a
 }

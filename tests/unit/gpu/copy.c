@@ -70,6 +70,31 @@ static void what_goes_to_the_device_comes_back(void **state)
         assert_null(gpu_copy_free(copy));
 }
 
+/* Where a room is kept the client stays, and the handles below those of the room's pieces are so many only. */
+static void no_way_takes_handles_that_the_next_one_cannot_have(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_copy *copy = copy_of(rig, &backend);
+        uint32_t first = 0;
+
+        assert_int_equal(rig_memory(rig, MEMORY, SMALL), RM_STATUS_OK);
+        for (int way = 0; way < 3; way++) {
+                struct gpu_copy_piece piece = { .size = SMALL };
+
+                assert_int_equal(gpu_copy_begin(copy, SMALL), 0);
+                assert_int_equal(gpu_copy_take(copy, rig->client, MEMORY, &piece), 0);
+                first = first ? first : piece.handle;
+                assert_int_equal(piece.handle, first);
+                fill(copy, 'a');
+                assert_int_equal(gpu_copy_ask(copy, false, &piece, 0), 0);
+                assert_int_equal(gpu_copy_wait(copy), 0);
+                gpu_copy_give(copy, &piece);
+                gpu_copy_end(copy, true);
+        }
+        assert_null(gpu_copy_free(copy));
+}
+
 /* The last piece, which nothing needed after all, cannot be registered: what is in the first one is not lost. */
 static void a_room_is_kept_although_its_last_piece_could_not_be_made(void **state)
 {
@@ -161,6 +186,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(what_goes_to_the_device_comes_back),
+                RIG_TEST(no_way_takes_handles_that_the_next_one_cannot_have),
                 RIG_TEST(a_room_is_kept_although_its_last_piece_could_not_be_made),
                 RIG_TEST(a_room_is_made_ahead_of_need_and_given_back_by_pieces),
                 RIG_TEST(host_memory_that_others_have_taken_meanwhile_is_not_taken_from_them),

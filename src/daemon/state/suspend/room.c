@@ -22,7 +22,7 @@ enum likely { BY_SWAP, BY_SLEEP, BY_PAST, NOT_LIKELY };
 /* One that copies could not move the last time would be moved by checkpoint again. */
 static enum likely likely_of(const struct daemon *daemon, const struct tenant *tenant)
 {
-        if (tenant->suspension.could_not_copy || tenant->state != TENANT_RUNNING || !tenant->control ||
+        if (clock_now() < tenant->suspension.no_copies_until || tenant->state != TENANT_RUNNING || !tenant->control ||
             tenant->suspension.state != SUSPENSION_RUNNING || !by_shim_is_tried(daemon, tenant))
                 return NOT_LIKELY;
         if (tenant->lease.swap)

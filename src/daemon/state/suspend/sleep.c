@@ -142,7 +142,7 @@ bool sleep_has_waker(const struct daemon *daemon, const struct tenant *tenant)
                 return true;
         if (tenant->suspension.state != SUSPENSION_RUNNING)
                 return by_shim_is_so(tenant);
-        return tenant->control && by_shim_is_tried(daemon, tenant) && !tenant->suspension.could_not_copy;
+        return tenant->control && by_shim_is_tried(daemon, tenant) && clock_now() >= tenant->suspension.no_copies_until;
 }
 
 bool sleep_is_for_itself(const struct tenant *tenant)

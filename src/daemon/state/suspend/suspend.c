@@ -25,6 +25,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#define NO_COPIES (600 * NSEC_PER_SEC) /* so long it is believed that copies cannot move a tenant */
+#define SLOWEST (512 * MIB)            /* a second: what a move makes, at the least */
 #define LIST_AGE (1500 * NSEC_PER_MSEC)
 
 _Static_assert((int)CHECKPOINT_PROCESSES >= (int)CONTROL_BLOCK_PROCESSES,
@@ -164,7 +166,7 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others, bool
         nsec at = clock_now();
 
         if (event == EVENT_SUSPENDED && by_copies)
-                suspension->could_not_copy = false;
+                suspension->no_copies_until = 0;
         if (event == EVENT_RESUME_FAILED)
                 sleeper_refused(&tenant->sleeper, at);
         else if (event == EVENT_SUSPEND_FAILED)
@@ -321,7 +323,8 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
         by_shim_how(body, suspension->how);
         if (*text)
                 (void)snprintf(suspension->text, sizeof(suspension->text), "%s", text);
-        suspension->could_not_copy |= !strcmp(outcome, "cannot");
+        if (!strcmp(outcome, "cannot"))
+                suspension->no_copies_until = clock_now() + NO_COPIES;
         if (!strcmp(outcome, "cannot") && daemon->settings.suspend_by == SUSPEND_BY_AUTO &&
             suspension->state == SUSPENSION_SUSPENDING && !sleep_is_for_itself(tenant)) {
                 by_shim_end(daemon, tenant);
@@ -333,11 +336,18 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
 }
 
 /* Each of its waits has an end: what has not ended by now is stuck in the driver. */
+static nsec moving_most(const struct tenant *tenant)
+{
+        bytes size = tenant->suspension.held + tenant_swapped_all(tenant);
+
+        return SUSPEND_SEC * NSEC_PER_SEC + (nsec)(size / SLOWEST) * NSEC_PER_SEC;
+}
+
 static void moving_late(struct daemon *daemon, struct tenant *tenant)
 {
         tenant->suspension.is_moving = false;
-        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text), "its shim has not answered in %d s",
-                       SUSPEND_SEC);
+        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text), "its shim has not answered in %lld s",
+                       (long long)(moving_most(tenant) / NSEC_PER_SEC));
         step(daemon, tenant, SUSPENSION_IS_LOST);
 }
 
@@ -350,7 +360,7 @@ void suspend_tick(struct daemon *daemon)
                         suspend_start(daemon, t);
                 else if (t->suspension.helper && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
                         (void)kill(t->suspension.helper, SIGKILL);
-                else if (t->suspension.is_moving && now - t->suspension.since > SUSPEND_SEC * NSEC_PER_SEC)
+                else if (t->suspension.is_moving && now - t->suspension.since > moving_most(t))
                         moving_late(daemon, t);
                 swapped_tick(t, now);
         }

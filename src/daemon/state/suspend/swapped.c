@@ -4,12 +4,14 @@
  * less what it has now. It stands in the control block, for the next daemon.
  *
  *      W1  only a tenant that is suspended, or on its way back, has any;
- *      W2  what was of a process that has ended meanwhile is nowhere.
+ *      W2  what was of a process that has ended meanwhile is nowhere; by copies its shim keeps all until the tenant is
+ *          back.
  */
 #include "daemon/state/tenants.h"
 
 #include "base/process.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/by_shim.h"
 
 #define LOOK_EACH NSEC_PER_SEC /* at the processes of a tenant */
 
@@ -76,7 +78,7 @@ void swapped_tick(struct tenant *tenant, nsec now)
         bool ended[CONTROL_BLOCK_PROCESSES];
         uint32_t n;
 
-        if (!before || !is_away(tenant) || now - tenant->suspension.looked_at < LOOK_EACH)
+        if (!before || !is_away(tenant) || by_shim_is_so(tenant) || now - tenant->suspension.looked_at < LOOK_EACH)
                 return;
         tenant->suspension.looked_at = now;
         n = control_block_suspension(tenant->control)->n;

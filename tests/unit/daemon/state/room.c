@@ -120,7 +120,7 @@ static void one_that_copies_could_not_move_has_none(void **state)
         tenant->lease.swap = true;
         look_again(all);
         assert_int_equal(told(all, 0), 10);
-        tenant->suspension.could_not_copy = true;
+        tenant->suspension.no_copies_until = INT64_MAX;
         look_again(all);
         assert_int_equal(told(all, 0), 0);
 }
