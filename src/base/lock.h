@@ -11,6 +11,7 @@
 enum lock_rank {
         LOCK_PARTITION, /* a program's SM partitions, made and ended one at a time; held across calls of libcuda */
         LOCK_SWEEP,     /* a gate's sweeps, one at a time */
+        LOCK_SWITCH,    /* a gate's channels, enabled and disabled: by one at a time */
         LOCK_CLIENT,    /* one driver client of a tenant: its tree-changing calls, one at a time */
         LOCK_BORROW,    /* a shim's questions to the shims of its job, one at a time */
         LOCK_LOANS,     /* a gate's table of what it has lent */

@@ -207,6 +207,7 @@ int channels_switch(struct gate *gate, unsigned int device, bool is_disabled)
  * enables what is owed then (T2): what was to be undone here, a daemon's that has died, say. */
 int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
 {
+        LOCKED(&gate->moving.switch_lock);
         int r, again;
 
         if (gate->moving.is_off) {

@@ -69,6 +69,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
         lock_init(&gate->sweep_lock, LOCK_SWEEP);
+        lock_init(&gate->moving.switch_lock, LOCK_SWITCH);
         for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
                 lock_init(&gate->client_locks[i], LOCK_CLIENT);
         restart_cache_init(&gate->restart_cache);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "lease/moves.h"
 
 #include <stdatomic.h>
@@ -47,6 +48,7 @@ enum move_state {
 struct move_part; /* move.c */
 
 struct moving {
+        struct lock switch_lock;       /* LOCK_SWITCH: is_off, and the calls that follow from it */
         _Atomic uint32_t state;        /* a futex: move_state_set */
         _Atomic unsigned int n_inside; /* calls under way */
         atomic_bool is_off;            /* T2 */

@@ -83,37 +83,56 @@ void move_channels_on(struct gate *gate)
 {
         struct moving *moving = &gate->moving;
 
-        moving->is_off = false; /* first: nothing is owed from here on */
-        for (unsigned int i = 0; i < gate->lease->n_devices; i++)
-                for (unsigned int n = atomic_exchange(&moving->n_owed[i], 0) + (moving->off_on >> i & 1); n; n--)
-                        (void)channels_switch(gate, i, false);
-        moving->off_on = 0;
+        {
+                LOCKED(&moving->switch_lock);
+                moving->is_off = false; /* first: nothing is owed from here on */
+                for (unsigned int i = 0; i < gate->lease->n_devices; i++)
+                        for (unsigned int n = atomic_exchange(&moving->n_owed[i], 0) + (moving->off_on >> i & 1); n;
+                             n--)
+                                (void)channels_switch(gate, i, false);
+                moving->off_on = 0;
+        }
         for (unsigned int i = 0; i < gate->lease->n_devices; i++)
                 if (move_is_granted(gate, i) &&
                     (!gate->options.desired || !gate->options.desired(gate->options.node_context, i).is_disabled))
                         (void)gate_channels_set(gate, i, false);
 }
 
-bool move_channels_off(struct gate *gate, bool is_steered, struct gate_moved *ret)
+/* Whoever has looked before this is done with his calls. *ret_device: of what failed. 0; -errno. */
+static int all_off(struct gate *gate, unsigned int *ret_device)
 {
         struct moving *moving = &gate->moving;
+        LOCKED(&moving->switch_lock);
 
-        if (is_steered && gate->options.desired && !scheduler_wait(gate, ret))
-                return false;
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
                 moving->n_owed[i] = 0;
         moving->is_off = true;
         moving->off_on = 0;
         for (unsigned int i = 0; i < gate->lease->n_devices; i++) {
-                int r = move_is_granted(gate, i) ? channels_switch(gate, i, true) : 0;
+                int r;
 
-                if (move_is_granted(gate, i))
-                        moving->off_on |= 1u << i; /* also if it failed: some may be off */
-                if (r == 0)
+                if (!move_is_granted(gate, i))
                         continue;
-                move_channels_on(gate);
-                return move_fail(ret, GATE_MOVE_AS_BEFORE, "its channels on device %u cannot be disabled: %s", i,
-                                 strerror(-r));
+                r = channels_switch(gate, i, true);
+                moving->off_on |= 1u << i; /* also if it failed: some may be off */
+                *ret_device = i;
+                if (r < 0)
+                        return r;
         }
-        return true;
+        return 0;
+}
+
+bool move_channels_off(struct gate *gate, bool is_steered, struct gate_moved *ret)
+{
+        unsigned int device = 0;
+        int r;
+
+        if (is_steered && gate->options.desired && !scheduler_wait(gate, ret))
+                return false;
+        r = all_off(gate, &device);
+        if (r == 0)
+                return true;
+        move_channels_on(gate);
+        return move_fail(ret, GATE_MOVE_AS_BEFORE, "its channels on device %u cannot be disabled: %s", device,
+                         strerror(-r));
 }
