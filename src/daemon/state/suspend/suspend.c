@@ -338,16 +338,13 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
 /* Each of its waits has an end: what has not ended by now is stuck in the driver. */
 static nsec moving_most(const struct tenant *tenant)
 {
-        bytes size = tenant->suspension.held + tenant_swapped_all(tenant);
-
-        return SUSPEND_SEC * NSEC_PER_SEC + (nsec)(size / SLOWEST) * NSEC_PER_SEC;
+        return (SUSPEND_SEC + (nsec)((tenant->suspension.held + tenant_swapped_all(tenant)) / SLOWEST)) * NSEC_PER_SEC;
 }
 
 static void moving_late(struct daemon *daemon, struct tenant *tenant)
 {
         tenant->suspension.is_moving = false;
-        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text), "its shim has not answered in %lld s",
-                       (long long)(moving_most(tenant) / NSEC_PER_SEC));
+        (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text), "its shim does not answer");
         step(daemon, tenant, SUSPENSION_IS_LOST);
 }
 
