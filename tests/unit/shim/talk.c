@@ -43,7 +43,7 @@ static void how_a_move_has_ended_is_said_until_it_is_sent_and_once(void **state)
         shim->gate = gate;
         shim->daemon = ends[0];
         shim->mover.way.serial = 77;
-        shim->owes_moved = true;
+        shim->owes_moved = shim->mover.is_told = true;
         fill(ends[0]);
         talk_moved(shim);
         assert_true(shim->owes_moved);
@@ -57,7 +57,10 @@ static void how_a_move_has_ended_is_said_until_it_is_sent_and_once(void **state)
         assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
         assert_int_equal(message_receive(ends[1], &message), MESSAGE_E_NONE);
         (void)close(ends[1]);
-        shim->owes_moved = true; /* and a daemon that is gone is owed nothing */
+        shim->owes_moved = true; /* and it may be the connection only that is gone */
+        talk_moved(shim);
+        assert_true(shim->owes_moved);
+        shim->mover.is_told = false; /* a next way has begun: nobody waits for the one before */
         talk_moved(shim);
         assert_false(shim->owes_moved);
         (void)close(ends[0]);
