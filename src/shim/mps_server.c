@@ -2,6 +2,7 @@
 #include "shim/mps_server.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 #include "gate/gate.h"
 #include "rm/numbers.h"
 
@@ -114,6 +115,17 @@ pid_t mps_control(const char *dir, unsigned int device, uint32_t team, uint64_t 
         return process;
 }
 
+/* One that its parent has not reaped has ended. Where /proc hides others' processes nothing is there. */
+static bool has_ended(pid_t process)
+{
+        char path[32];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
+        if (kill(process, 0) < 0 && errno == ESRCH)
+                return true;
+        return access(path, F_OK) == 0 && !process_is_alive(process);
+}
+
 bool mps_server_has_ended(const char *dir, unsigned int device, uint32_t team)
 {
         char path[160], text[64], place[MPS_PLACE];
@@ -121,7 +133,7 @@ bool mps_server_has_ended(const char *dir, unsigned int device, uint32_t team)
 
         (void)snprintf(path, sizeof(path), "%s/mps/%s/server", dir, mps_place(device, team, place));
         return read_text(path, text, sizeof(text)) && sscanf(text, "%d", &process) == 1 && process > 0 &&
-               kill(process, 0) < 0 && errno == ESRCH;
+               has_ended(process);
 }
 
 bool mps_is_any(const char *dir)

@@ -92,7 +92,7 @@ all_are() {
         machine_start
         run on "$plain/src/sublet" run --sms 25% -- true
         [ "$status" -eq 2 ]
-        [[ $output == *"add --preload or --mode spatial"* ]]
+        [[ $output == *"add --preload, --mode spatial or --group"* ]]
         for wrong in 0 0% 101% 5000 many -1 25%%; do
                 run on "$plain/src/sublet" run --preload --sms "$wrong" -- true
                 [ "$status" -eq 2 ]
