@@ -169,7 +169,7 @@ lives() { [ "$(of "$1" state)" = running ]; }
         refused "leave --mode spatial out" --group g --mode spatial --gpu 0
         refused "leave --group or --job out" --group g --job j
         refused "leave --group out" --group g --share 20 --latency 20ms
-        refused "leave --preload out" --group g --preload
+        sublet=$plain/src/sublet refused "leave --preload out" --group g --preload # its library is in this build only
         refused "1 to 63 letters" --group -g
         [ -z "$("$sublet" ps -q)" ]
         run -0 on "$sublet" run -q --group g --mem 1G --sms 40% --share 20 -- sh -c 'echo "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
