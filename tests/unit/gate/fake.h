@@ -51,7 +51,7 @@ struct fake {
         } clients[4096];
         size_t n_clients;
         bytes capacity; /* how much there is */
-        bytes held, most_held;
+        _Atomic bytes held, most_held;
         bytes granule; /* memory comes in multiples of this */
         atomic_uint n_calls, n_timeslices, n_schedules, n_shares;
         atomic_uint n_debugs; /* reads and writes of a debugger, and their bytes */
