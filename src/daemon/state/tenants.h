@@ -74,6 +74,8 @@ struct tenant_suspension {
         nsec since;            /* clock_now when it began */
         nsec moves_at;         /* when its helper began; 0: it has none */
         nsec looked_at;        /* whether its processes are there still; swapped.c */
+        bool has_ended;        /* one of them is not */
+        nsec away_at;          /* 0: it is not */
         bytes held;            /* on all devices, then */
         char cause[64];        /* who asked, or why nobody had to */
         char how[BY_SHIM_HOW]; /* what its shim says of the way that it has gone; "": nothing */

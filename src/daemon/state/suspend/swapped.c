@@ -5,7 +5,8 @@
  *
  *      W1  only a tenant that is suspended, or on its way back, has any;
  *      W2  what was of a process that has ended meanwhile is nowhere; by copies its shim keeps all until the tenant is
- *          back.
+ *          back. The books have what that process had on the device for a while yet, or no more, so from then on only
+ *          the others' rows count; they are up to a second old, and are waited for.
  */
 #include "daemon/state/tenants.h"
 
@@ -47,6 +48,7 @@ void swapped_note(struct tenant *tenant)
 
         if (!before)
                 return;
+        tenant->suspension.has_ended = false;
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
                 before->held[i] = tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
         for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++) {
@@ -78,30 +80,61 @@ void swapped_tick(struct tenant *tenant, nsec now)
         bool ended[CONTROL_BLOCK_PROCESSES];
         uint32_t n;
 
-        if (!before || !is_away(tenant) || by_shim_is_so(tenant) || now - tenant->suspension.looked_at < LOOK_EACH)
+        if (!before || !is_away(tenant)) {
+                tenant->suspension.away_at = 0;
+                return;
+        }
+        if (!tenant->suspension.away_at)
+                tenant->suspension.away_at = now;
+        if (by_shim_is_so(tenant) || tenant->control->listed_at <= tenant->suspension.away_at ||
+            now - tenant->suspension.looked_at < LOOK_EACH)
                 return;
         tenant->suspension.looked_at = now;
         n = control_block_suspension(tenant->control)->n;
-        for (uint32_t k = 0; k < n && k < CONTROL_BLOCK_PROCESSES; k++)
+        for (uint32_t k = 0; k < n && k < CONTROL_BLOCK_PROCESSES; k++) {
                 ended[k] = has_ended(tenant, k);
+                tenant->suspension.has_ended |= ended[k];
+        }
         for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++) {
                 struct control_before_row *row = &before->rows[i];
 
-                if (!row->held || row->process >= n || row->process >= CONTROL_BLOCK_PROCESSES || !ended[row->process])
-                        continue;
-                before->held[row->device % LEASE_DEVICES_MAX] =
-                        less(before->held[row->device % LEASE_DEVICES_MAX], row->held);
-                row->held = 0;
+                if (row->process < n && row->process < CONTROL_BLOCK_PROCESSES && ended[row->process])
+                        row->held = 0;
         }
+}
+
+/* What a process has now. */
+static bytes held_by(const struct tenant *tenant, uint32_t device, int32_t process)
+{
+        const struct control_process *row = tenant->control->processes;
+
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES && row[i].id; i++)
+                if (row[i].id == process && row[i].device == device)
+                        return (bytes)row[i].held;
+        return 0;
+}
+
+/* Of those that have not ended. */
+static bytes swapped_of_rows(const struct tenant *tenant, unsigned int device)
+{
+        const struct control_before_row *row = control_block_before(tenant->control)->rows;
+        const struct control_suspension *suspension = control_block_suspension(tenant->control);
+        bytes sum = 0;
+
+        for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++)
+                if (row[i].held && row[i].device == device && row[i].process < CONTROL_BLOCK_PROCESSES)
+                        sum += less(row[i].held, held_by(tenant, device, suspension->processes[row[i].process]));
+        return sum;
 }
 
 bytes tenant_swapped(const struct tenant *tenant, unsigned int device)
 {
         const struct control_before *before = control_block_before(tenant->control);
 
-        return before && is_away(tenant) && device < LEASE_DEVICES_MAX && tenant_has(tenant, device) ?
-                       less(before->held[device], tenant_held(tenant, device)) :
-                       0;
+        if (!before || !is_away(tenant) || device >= LEASE_DEVICES_MAX || !tenant_has(tenant, device))
+                return 0;
+        return tenant->suspension.has_ended ? swapped_of_rows(tenant, device) :
+                                              less(before->held[device], tenant_held(tenant, device));
 }
 
 bytes tenant_swapped_all(const struct tenant *tenant)
