@@ -48,3 +48,13 @@ int sim_gpu_backing(int ctl, uint32_t client, uint32_t memory, uint64_t *ret_siz
         *ret_size = answer.argument[1];
         return fd;
 }
+
+int sim_gpu_touch(int ctl, uint32_t client)
+{
+        struct sim_gpu request = { .op = SIM_GPU_TOUCH, .client = client };
+        struct sim_answer answer;
+        int r, fd;
+
+        r = gpu_transact(ctl, &request, &answer, &fd);
+        return r < 0 ? r : fd;
+}

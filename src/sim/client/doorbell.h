@@ -27,9 +27,15 @@
  * Memory. The bytes of a memory object are a sparse memfd that lives as long as the memory: every
  * holder (dups, imports, other processes) gets the same one. When the last reference goes, its pages
  * are freed even where they are still mapped, and read as zeros.
+ *
+ * Touches. What a launch does to bytes, the program's processor does, whenever it comes to it. Engines cannot tell when,
+ * so it says so: in one page per client. Somebody else's copy engine that is to read memory of a client whose channels
+ * are off waits until nobody touches it, and says that the bytes are away; until channels of the client are enabled
+ * again nobody touches them. So a launch is either before such a copy or after the contents are back, as on the device.
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +43,7 @@ enum sim_gpu_op {
         SIM_GPU_LAUNCH = 1, /* object: a channel, or a group (its first channel). One-way */
         SIM_GPU_FENCE,      /* object: a channel. Answered when `value` is reached or `timeout` is over */
         SIM_GPU_BACKING,    /* object: memory. Answered with its memfd; argument[1]: its size */
+        SIM_GPU_TOUCH,      /* Answered with the memfd of the client's struct sim_touch */
 };
 
 #define SIM_FOREVER UINT64_MAX
@@ -57,6 +64,11 @@ struct sim_gpu {
         uint64_t timeout;             /* FENCE: ns; 0 polls, SIM_FOREVER waits */
 };
 
+struct sim_touch {
+        atomic_uint touching; /* the program's: threads that touch bytes of the client's memory */
+        atomic_uint is_away;  /* the machine's */
+};
+
 /*
  * The client's side (doorbell.c).
  *
@@ -65,8 +77,10 @@ struct sim_gpu {
  *      0; -ETIMEDOUT: not yet; -ENOENT: no such channel; -EIO: the channel was stopped by an error
  *      (an Xid); -ENODEV: the device is lost; -EPIPE.
  * sim_gpu_backing: a descriptor of the memory's bytes, the caller's; or -ENOENT, -EPIPE.
+ * sim_gpu_touch: of the client's page, the same.
  * Threads: any. All but sim_gpu_send block for a round trip.
  */
 int sim_gpu_send(int ctl, const struct sim_gpu *launch);
 int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout, uint64_t *ret_reached);
 int sim_gpu_backing(int ctl, uint32_t client, uint32_t memory, uint64_t *ret_size);
+int sim_gpu_touch(int ctl, uint32_t client);

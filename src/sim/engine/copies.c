@@ -159,24 +159,34 @@ static bool words_take(struct copy *copy, const uint32_t *words, size_t n)
 
 /* ---- rings ---------------------------------------------------------------------------------------------------- */
 
-static bool entry_take(struct machine *machine, struct channel *channel, uint64_t entry)
+enum taken {
+        TAKEN,
+        TAKEN_LATER, /* as it was: take it again */
+        TAKEN_NOT,   /* it is no copy */
+};
+
+static enum taken entry_take(struct machine *machine, struct channel *channel, uint64_t entry)
 {
         uint32_t words[WORDS_MAX];
         uint64_t n = entry >> 42 & 0x1fffff;
+        struct memory *from;
         struct work *work;
 
         channel->copy.is_copy = channel->copy.is_release = false;
         if (n > WORDS_MAX ||
             !space_move(machine, channel, false, entry & 0xfffffffffcull, words, (size_t)n * sizeof(words[0])) ||
             !words_take(&channel->copy, words, (size_t)n))
-                return false;
+                return TAKEN_NOT;
+        from = channel->copy.is_copy ? space_memory(machine, channel, channel->copy.from) : NULL;
+        if (from && !touch_forbid(from, channel->client))
+                return TAKEN_LATER;
         work = calloc(1, sizeof(*work));
         if (!work)
-                return false;
+                return TAKEN_NOT;
         work->copy = channel->copy;
         runlist_submit(&channel->run, &work->run,
                        work->copy.is_copy ? (nsec)(work->copy.bytes * NSEC_PER_MIB / MIB) : 0, machine->now);
-        return true;
+        return TAKEN;
 }
 
 /* What the program has put there since. */
@@ -188,12 +198,16 @@ static void ring_look(struct machine *machine, struct channel *channel)
         if (fd < 0 || pread(fd, &put, sizeof(put), (off_t)(channel->userd_at + USERD_PUT)) != sizeof(put))
                 return;
         while (channel->put != put && !channel->error) {
+                enum taken taken = TAKEN_NOT;
                 uint64_t entry;
 
-                if (put >= channel->n_entries ||
-                    !space_move(machine, channel, false, channel->ring + (uint64_t)channel->put * ENTRY, &entry,
-                                sizeof(entry)) ||
-                    !entry_take(machine, channel, entry)) {
+                if (put < channel->n_entries &&
+                    space_move(machine, channel, false, channel->ring + (uint64_t)channel->put * ENTRY, &entry,
+                               sizeof(entry)))
+                        taken = entry_take(machine, channel, entry);
+                if (taken == TAKEN_LATER)
+                        return;
+                if (taken == TAKEN_NOT) {
                         channel_fault(channel, "an entry that is no copy");
                         return;
                 }

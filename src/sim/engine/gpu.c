@@ -410,6 +410,14 @@ static int backing_answer(struct request *request, const struct object *object)
         return 0;
 }
 
+static int touch_answer(struct request *request, struct client *client)
+{
+        if (!client_touch(client))
+                return -ENOMEM;
+        request->fd = client->touch_fd;
+        return 0;
+}
+
 void gpu_message(struct machine *machine, struct request *request)
 {
         struct sim_gpu gpu;
@@ -425,6 +433,10 @@ void gpu_message(struct machine *machine, struct request *request)
         client = handles_client(&machine->handles, gpu.client);
         if (!client || client->file != request->file)
                 return;
+        if (gpu.op == SIM_GPU_TOUCH) {
+                request->result = touch_answer(request, client);
+                return;
+        }
         object = handles_get(client, gpu.object);
         if (gpu.op == SIM_GPU_BACKING) {
                 request->result = backing_answer(request, object);

@@ -224,7 +224,7 @@ static uint32_t channel_switch_apply(struct machine *machine, const struct chann
                 else if (object && object->channel) {
                         runlist_set_disabled(&object->channel->run, channel_switch->is_disabled, at);
                         if (!channel_switch->is_disabled)
-                                mem_returned(machine, channel_switch->clients[i]);
+                                touch_allow(machine, channel_switch->clients[i]);
                 } else
                         status = RM_STATUS_INVALID_CHANNEL;
         }

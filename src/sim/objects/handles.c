@@ -2,9 +2,12 @@
 #include "sim/objects/handles.h"
 
 #include "base/cleanup.h"
+#include "sim/client/doorbell.h"
 #include "sim/list.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define CLIENT_BASE 0xc1d00000u /* RS_CLIENT_HANDLE_BASE */
 #define OBJECT_BASE 0xcaf00000u /* RS_UNIQUE_HANDLE_BASE */
@@ -61,6 +64,10 @@ void handles_client_free(struct handles *handles, struct client *client)
                 handles_free(handles, client->top.children);
         (void)map_take(&handles->clients, client->top.handle);
         map_done(&client->objects);
+        if (client->touch) {
+                (void)munmap(client->touch, sizeof(*client->touch));
+                close(client->touch_fd);
+        }
         free(client);
 }
 

@@ -65,6 +65,8 @@ struct client {
         struct client *next; /* of the same file */
         pid_t pid;           /* of its maker */
         uid_t uid;
+        struct sim_touch *touch; /* client/doorbell.h; NULL: nobody has asked */
+        int touch_fd;            /* then it counts */
 };
 
 struct handles {

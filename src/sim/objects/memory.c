@@ -72,8 +72,6 @@ void mem_unref(struct memory *memory)
                 heap_give(&memory->gpu->heap, memory->taken);
         fabric_free(memory->fabric);
         mem_unref(memory->below);
-        if (memory->is_returning)
-                LIST_REMOVE_BY(&memory->gpu->machine->returning, memory, next_returning);
         if (memory->is_page)
                 LIST_REMOVE_BY(&memory->gpu->pages, memory, next_page);
         if (memory->fd >= 0) {
@@ -125,36 +123,18 @@ int mem_fd(struct memory *memory)
 /*
  * What a program sees of memory that is mapped for its device is the file that was its bytes when the program mapped
  * it. When that memory is freed, and other memory is mapped at the same place, the program is to see that: so it takes
- * the file over, if it has no bytes of its own yet and the file is nobody's any more. By its size the program sees that
- * memory is away (cuda/memory/memory.c), until channels of its client are enabled again: its contents come before that.
+ * the file over, if it has no bytes of its own yet and the file is nobody's any more.
  */
 bool mem_adopt(struct memory *memory, int fd)
 {
         struct stat stat;
 
         if (memory->fd >= 0 || memory->below || memory->pages_of || !memory->gpu || !memory->client ||
-            fstat(fd, &stat) < 0 || stat.st_size != (off_t)(memory->size + HOST_PAGE))
+            fstat(fd, &stat) < 0 || stat.st_size != (off_t)(memory->size + HOST_PAGE) ||
+            ftruncate(fd, (off_t)memory->size) < 0)
                 return false;
         memory->fd = fd;
-        memory->is_returning = true;
-        memory->next_returning = memory->gpu->machine->returning;
-        memory->gpu->machine->returning = memory;
         return true;
-}
-
-void mem_returned(struct machine *machine, uint32_t client)
-{
-        struct memory **at = &machine->returning, *memory;
-
-        while ((memory = *at) != NULL) {
-                if (memory->client != client) {
-                        at = &memory->next_returning;
-                        continue;
-                }
-                *at = memory->next_returning;
-                memory->is_returning = false;
-                (void)ftruncate(memory->fd, (off_t)memory->size);
-        }
 }
 
 void mem_pages_update(struct gpu *gpu)

@@ -153,18 +153,31 @@ static ssize_t memory_move(struct memory *memory, bool is_write, void *buffer, s
         return is_write ? pwrite(fd, buffer, size, (off_t)offset) : pread(fd, buffer, size, (off_t)offset);
 }
 
+static struct dma_map *map_at(const struct machine *machine, const struct channel *channel, uint64_t at)
+{
+        struct dma_map *map = machine->dma_maps;
+
+        while (map && (!is_in(map, channel->client, channel->space) || at < map->base || at >= map->base + map->length))
+                map = map->next;
+        return map;
+}
+
+struct memory *space_memory(const struct machine *machine, const struct channel *channel, uint64_t at)
+{
+        const struct dma_map *map = map_at(machine, channel, at);
+
+        return map ? map->memory : NULL;
+}
+
 bool space_move(struct machine *machine, const struct channel *channel, bool is_write, uint64_t at, void *buffer,
                 size_t size)
 {
         char *next = buffer;
 
         while (size) {
-                struct dma_map *map = machine->dma_maps;
+                struct dma_map *map = map_at(machine, channel, at);
                 size_t part;
 
-                while (map && (!is_in(map, channel->client, channel->space) || at < map->base ||
-                               at >= map->base + map->length))
-                        map = map->next;
                 if (!map)
                         return false;
                 part = map->base + map->length - at < size ? (size_t)(map->base + map->length - at) : size;

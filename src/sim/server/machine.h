@@ -73,9 +73,7 @@ struct memory {
         pid_t pages_of; /* the bytes are this process's, at pages_at; 0: they are fd's */
         uint64_t pages_at;
         uint32_t attr, attr2;
-        uint32_t client;   /* that allocated it; 0: nobody by request */
-        bool is_returning; /* it has another's file, and its channels are not on yet: mem_adopt */
-        struct memory *next_returning;
+        uint32_t client;          /* that allocated it; 0: nobody by request */
         bool is_page;             /* the page of live figures, class 0xde; takes nothing */
         struct memory *next_page; /* of the same device */
         struct memory *below;     /* fabric memory: what it is made over, which it holds; NULL: none */
@@ -224,7 +222,6 @@ struct machine {
         nsec now;            /* monotonic */
         nsec realtime_since; /* what to add to it for the time of day */
         uint64_t n_range_groups;
-        struct memory *returning; /* whose programs still see memory that is away */
         struct dma_map *dma_maps; /* the latest first; spaces.c */
         struct late_answer *late_answers;
         struct channel_switch *channel_switches; /* the soonest first */
@@ -341,9 +338,8 @@ uint32_t alloc_status(int r);
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
 struct memory *mem_ref(struct memory *memory);
 void mem_unref(struct memory *memory);
-int mem_fd(struct memory *memory);                           /* borrowed; or -errno */
-bool mem_adopt(struct memory *memory, int fd);               /* true: it has the descriptor of freed memory now */
-void mem_returned(struct machine *machine, uint32_t client); /* channels of the client are enabled */
+int mem_fd(struct memory *memory);             /* borrowed; or -errno */
+bool mem_adopt(struct memory *memory, int fd); /* true: it has the descriptor of freed memory now */
 
 /* Of the memory classes; and VID_HEAP_CONTROL. */
 uint32_t mem_alloc(struct object *object, struct part *params);
@@ -389,6 +385,7 @@ void space_unmap(struct request *request);
 void space_forget(struct machine *machine, const struct object *object); /* which is gone */
 
 /* Bytes at an address of the channel's space, into or from the buffer. False: nothing is there, or not all of it. */
+struct memory *space_memory(const struct machine *machine, const struct channel *channel, uint64_t at); /* NULL: none */
 bool space_move(struct machine *machine, const struct channel *channel, bool is_write, uint64_t at, void *buffer,
                 size_t size);
 
@@ -434,6 +431,12 @@ void ring_taken(struct channel *channel); /* the device begins with one */
 nsec copies_advance(struct gpu *gpu);                   /* looks at rings; when it is to be called next, or RUN_NEVER */
 void semaphore_write(const struct work *work, nsec at); /* what a message asked for */
 void copy_done(struct channel *channel, const struct copy *copy); /* its time is over: now the bytes */
+
+/* ---- touch.c: client/doorbell.h, Touches ------------------------------------------------------ */
+
+struct sim_touch *client_touch(struct client *client);      /* NULL: no memory */
+void touch_allow(struct machine *machine, uint32_t client); /* channels of it are enabled */
+bool touch_forbid(struct memory *memory, uint32_t reader);  /* false: somebody touches it just now */
 
 /* ---- breakage.c ---------------------------------------------------------------------------- */
 

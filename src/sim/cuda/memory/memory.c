@@ -9,15 +9,12 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
         POOLS_SIZE = 2 << 20,
         CLASS_FABRIC = 0xf8,
         FABRIC_PAGE = 512 << 20,
-        VIEW_MORE = 4096, /* behind the bytes: there only while they are nobody's (sim/objects/memory.c) */
-        LOOKED_AT = 8,
 };
 
 static struct spans mappings;
@@ -204,7 +201,7 @@ struct memory *memory_unref(struct memory *memory)
                 return NULL;
         LIST_REMOVE(&memories, memory);
         if (memory->kind == MEMORY_VIDEO && memory->bytes)
-                (void)munmap(memory->bytes, memory->size + VIEW_MORE);
+                (void)munmap(memory->bytes, memory->size);
         if (memory->handle) {
                 (void)nv_free(&library.nv, memory->parent, memory->handle);
                 nv_handle_give(&library.nv, memory->handle);
@@ -222,7 +219,7 @@ struct memory *memories_first(void)
 void memory_leave(struct memory *memory)
 {
         if (memory->bytes)
-                (void)munmap(memory->bytes, memory->size + VIEW_MORE);
+                (void)munmap(memory->bytes, memory->size);
         memory->bytes = NULL;
         if (memory->registered)
                 p2p_unregister(memory);
@@ -256,33 +253,11 @@ uint8_t *memory_bytes(struct memory *memory)
         fd = sim_gpu_backing(library.nv.ctl, library.nv.client, memory->handle, &size);
         if (fd < 0 || size < memory->size)
                 return NULL;
-        at = mmap(NULL, memory->size + VIEW_MORE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        at = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (at == MAP_FAILED)
                 return NULL;
         memory->bytes = at;
         return at;
-}
-
-/* Memory is away with its file as it is, which ends a page later then. */
-static bool is_away(struct memory *memory)
-{
-        uint8_t *bytes = memory_bytes(memory), byte;
-        struct iovec here = { &byte, 1 }, there = { bytes + memory->size, 1 };
-
-        return !bytes || process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
-}
-
-bool memories_are_away(void)
-{
-        struct memory *memory = memories;
-
-        for (int i = 0; memory && i < LOOKED_AT; memory = memory->next)
-                if (memory->kind == MEMORY_VIDEO && memory->handle) {
-                        if (is_away(memory))
-                                return true;
-                        i++;
-                }
-        return false;
 }
 
 /* ---- mappings ------------------------------------------------------------------------------ */

@@ -44,9 +44,6 @@ enum {
         ATTR_CHUNKED = 0x38000000, /* cuMemCreate and pools: pages anywhere */
 };
 
-/* Memory has left the device below the program: what is done to it waits for the device (looks at some). */
-bool memories_are_away(void);
-
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret);
 CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret);
 CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);

@@ -5,6 +5,8 @@
  * Copies to and from the host go over the copy engines, in between of what the stream did before
  * and does after; everything else over the stream's own queue.
  */
+#include "base/cleanup.h"
+#include "sim/client/doorbell.h"
 #include "sim/cuda/memory/array.h"
 #include "sim/cuda/work/copy.h"
 #include "sim/cuda/work/module.h"
@@ -12,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
         HOST_BYTES_PER_NS = 55,     /* a x16 link of the fifth generation */
@@ -43,20 +46,68 @@ void op_done(struct op *op)
         op->kind = OP_EMPTY;
 }
 
-/* On the device nothing is done to memory that is away: not before the channels go on. */
-static CUresult wait_while_away(CUstream stream)
+/* ---- bytes (client/doorbell.h, Touches) ------------------------------------------------------ */
+
+/* NULL: the machine has ended, or has none. */
+static struct sim_touch *touch_page(void)
 {
-        return memories_are_away() ? mark_wait(stream->last) : CUDA_SUCCESS;
+        static struct sim_touch *page;
+        static uint32_t client; /* whose it is */
+        _cleanup_(closep) int fd = -1;
+        void *at;
+
+        if (page && client == library.nv.client)
+                return page;
+        fd = sim_gpu_touch(library.nv.ctl, library.nv.client);
+        at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (at == MAP_FAILED)
+                return NULL;
+        if (page)
+                (void)munmap(page, sizeof(*page));
+        page = at;
+        client = library.nv.client;
+        return page;
 }
+
+/* On the device nothing is done to memory that is away: not before the channels go on. An op that takes no time is done
+ * as soon as they are. */
+static CUresult bytes_begin(CUstream stream, struct sim_touch **ret)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        while (r == CUDA_SUCCESS) {
+                *ret = touch_page();
+                if (!*ret)
+                        return CUDA_SUCCESS;
+                atomic_fetch_add(&(*ret)->touching, 1);
+                if (!atomic_load(&(*ret)->is_away))
+                        return CUDA_SUCCESS;
+                atomic_fetch_sub(&(*ret)->touching, 1);
+                r = stream_send(stream, stream->queue, 0, 0);
+                if (r == CUDA_SUCCESS)
+                        r = mark_wait(stream->last);
+        }
+        *ret = NULL;
+        return r;
+}
+
+static void bytes_end(struct sim_touch **touch)
+{
+        if (*touch)
+                atomic_fetch_sub(&(*touch)->touching, 1);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static CUresult run_kernel(CUstream stream, const struct op *op)
 {
         const struct kernel *kernel = op->kernel.function->kernel;
         uint64_t cost = kernel_cost(op, stream->green ? stream->green->count : 0);
+        _cleanup_(bytes_end) struct sim_touch *touch = NULL;
         struct meets meets = kernel_meets(op);
         CUresult r = meets.n ? stream_meet(stream, cost, &meets) : stream_send(stream, stream->queue, cost, 0);
 
-        if (r != CUDA_SUCCESS || !kernel->work || (r = wait_while_away(stream)) != CUDA_SUCCESS)
+        if (r != CUDA_SUCCESS || !kernel->work || (r = bytes_begin(stream, &touch)) != CUDA_SUCCESS)
                 return r;
         /* An error of the kernel is reported later, by the next wait. */
         r = kernel->work(op);
@@ -91,6 +142,7 @@ static uint64_t copy_cost(enum copy_way way, uint64_t bytes)
 
 static CUresult run_copy(CUstream stream, const struct op *op)
 {
+        _cleanup_(bytes_end) struct sim_touch *touch = NULL;
         enum copy_way way;
         uint64_t bytes = (uint64_t)op->copy.WidthInBytes * op->copy.Height * op->copy.Depth;
         CUresult r = copy_check(&op->copy, &way);
@@ -100,12 +152,13 @@ static CUresult run_copy(CUstream stream, const struct op *op)
         if (way != COPY_IN_HOST)
                 r = stream_send(stream, copy_queue(stream, way), copy_cost(way, bytes), 0);
         if (r == CUDA_SUCCESS && way != COPY_IN_HOST)
-                r = wait_while_away(stream);
+                r = bytes_begin(stream, &touch);
         return r == CUDA_SUCCESS ? copy_bytes(&op->copy) : r;
 }
 
 static CUresult run_set(CUstream stream, const struct op *op)
 {
+        _cleanup_(bytes_end) struct sim_touch *touch = NULL;
         const CUDA_MEMSET_NODE_PARAMS *set = &op->set;
         uint64_t bytes = (uint64_t)set->width * set->height * set->elementSize;
         CUresult r = set_check(set);
@@ -114,7 +167,7 @@ static CUresult run_set(CUstream stream, const struct op *op)
                 return r;
         r = stream_send(stream, stream->queue, ENGINE_NS + bytes / SET_BYTES_PER_NS, 0);
         if (r == CUDA_SUCCESS)
-                r = wait_while_away(stream);
+                r = bytes_begin(stream, &touch);
         return r == CUDA_SUCCESS ? set_bytes(set) : r;
 }
 
