@@ -48,6 +48,14 @@ static void holds(struct tenant *tenant, pid_t id, unsigned int device, bytes si
         control->suspension.n = (uint32_t)k + 1;
 }
 
+/* Its shim lists them again: each has only this left on its device. */
+static void is_listed(struct tenant *tenant, bytes left, nsec at)
+{
+        for (size_t i = 0; tenant->control->processes[i].id; i++)
+                tenant->control->processes[i].held = left;
+        tenant->control->listed_at = at;
+}
+
 static pid_t child_new(void)
 {
         pid_t child = fork();
@@ -108,11 +116,35 @@ static void what_was_of_a_process_that_has_ended_is_nowhere(void **state)
         child_end(child);
         swapped_tick(tenant, 10 * NSEC_PER_SEC + NSEC_PER_MSEC); /* too soon to look */
         assert_int_equal(tenant_swapped_all(tenant), 7 * GIB);
-        swapped_tick(tenant, 12 * NSEC_PER_SEC);
+        swapped_tick(tenant, 12 * NSEC_PER_SEC); /* with a list from before it was suspended */
+        assert_int_equal(tenant_swapped_all(tenant), 7 * GIB);
+        is_listed(tenant, 0, 12 * NSEC_PER_SEC);
+        swapped_tick(tenant, 13 * NSEC_PER_SEC);
         assert_int_equal(tenant_swapped(tenant, 0), GIB);
         assert_int_equal(tenant_swapped(tenant, 1), 0);
         swapped_tick(tenant, 14 * NSEC_PER_SEC); /* once */
         assert_int_equal(tenant_swapped_all(tenant), GIB);
+}
+
+static void while_the_books_have_what_an_ended_process_left_there_the_others_count_as_before(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = daemon->tenants.first;
+        pid_t child = child_new();
+
+        holds(tenant, getpid(), 0, 564 * MIB);
+        holds(tenant, child, 0, 2 * GIB);
+        swapped_note(tenant);
+        tenant->control->devices[0].held = 1000 * MIB;
+        tenant->suspension.state = SUSPENSION_SUSPENDED;
+        swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        child_end(child);
+        is_listed(tenant, 500 * MIB, 11 * NSEC_PER_SEC);
+        swapped_tick(tenant, 12 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), 64 * MIB);
+        tenant->control->devices[0].held = 500 * MIB;
+        swapped_tick(tenant, 13 * NSEC_PER_SEC);
+        assert_int_equal(tenant_swapped_all(tenant), 64 * MIB);
 }
 
 static void a_number_that_is_another_process_now_counts_as_ended(void **state)
@@ -127,6 +159,8 @@ static void a_number_that_is_another_process_now_counts_as_ended(void **state)
         tenant->suspension.state = SUSPENSION_SUSPENDED;
         assert_int_equal(tenant_swapped_all(tenant), GIB);
         swapped_tick(tenant, 10 * NSEC_PER_SEC);
+        is_listed(tenant, 0, 11 * NSEC_PER_SEC);
+        swapped_tick(tenant, 12 * NSEC_PER_SEC);
         assert_int_equal(tenant_swapped_all(tenant), 0);
 }
 
@@ -191,6 +225,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(it_is_what_left_the_device_and_only_of_one_that_is_suspended),
                 TEST(what_was_of_a_process_that_has_ended_is_nowhere),
+                TEST(while_the_books_have_what_an_ended_process_left_there_the_others_count_as_before),
                 TEST(a_number_that_is_another_process_now_counts_as_ended),
                 TEST(the_next_suspension_begins_anew),
                 TEST(a_shim_that_has_no_room_for_it_has_none),
