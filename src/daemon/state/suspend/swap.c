@@ -138,6 +138,7 @@ static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, str
                 see_in(daemon, tenant, now);
         else if (ret->place == SWAPPER_OUT && tenant->state == TENANT_RUNNING)
                 see_out(tenant, now);
+        ret->share = tenant->share;
         ret->is_latency = tenant->lease.class == TURNS_LATENCY;
         ret->may_leave = is_in(tenant) && now >= swap->kept_until && suspend_check(tenant, &ignored) == 0;
         ret->waits = swap->waits_since && now >= tenant->sleeper.retry_at;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Who comes and who leaves: swapper.h. How long a turn is: slots.c. */
 #include "daemon/state/suspend/swapper.h"
 
 #include <string.h>
@@ -13,15 +14,6 @@ struct swapper {
         unsigned int n_firsts;
         unsigned int whom; /* leaves for it */
 };
-
-bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant)
-{
-        nsec in = view->now - tenant->in_since;
-
-        if (tenant->worked_at < tenant->in_since && in >= SWAPPER_IDLE)
-                return true;
-        return in >= tenant->cost / view->part * TURNS_WHOLE;
-}
 
 nsec swapper_rest(nsec idle)
 {

@@ -16,7 +16,9 @@
  *          more than that part of its time. Who came in and did nothing for SWAPPER_IDLE has no turn to finish;
  *      X6  nobody leaves whose contents the host would not hold;
  *      X7  one exchange at a time on a device, so that the host holds one more set than that has room for, and not
- *          several (swap_fit.c counts on it).
+ *          several (swap_fit.c counts on it);
+ *      X8  while others wait for its device, one at work is in for its share of a cycle in which each of them is in
+ *          once; a cycle fills a minute a whole number of times, if X5 leaves it that short (slots.c).
  */
 #pragma once
 
@@ -41,6 +43,7 @@ enum swapper_place {
 struct swapper_tenant {
         enum swapper_place place;
         bool is_latency;
+        permille share;
         bool may_leave; /* nothing is known that would keep it */
         bool waits;     /* of one that is out: it is to come in, since */
         nsec waits_since;
@@ -88,6 +91,7 @@ void swapper_decide(const struct swapper_view *view, struct swapper_decision *re
  * again. */
 nsec swapper_rest(nsec idle);
 
+/* X5, X8. slots.c */
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant);
 
 /* ---- how much host memory they need, so that an exchange is always possible (never SWAPPER_FOR_HOST)

@@ -177,15 +177,15 @@ static void latency_is_pushed_out_only_where_the_others_are_not_enough(void **st
 static void nobody_leaves_before_its_turn_has_paid_for_its_move(void **state)
 {
         (void)state;
-        in(4, 0)->in_since = NOW - 10 * SEC + 1;
-        waits(4, 1);
+        in(4, 0)->in_since = NOW - 100 * SEC + 1;
+        rows[0].cost = waits(4, 1)->cost = 10 * SEC;
         decides("..");
         assert_int_equal(decisions[1].why, SWAPPER_FOR_TURNS);
         view.now++;
         decides("L.");
         view.part = 50;
         decides("..");
-        rows[0].cost = SEC / 2;
+        rows[0].cost = rows[1].cost = 5 * SEC;
         decides("L.");
 }
 
@@ -495,9 +495,104 @@ static void nobody_starves_and_nothing_is_exceeded_in_random_runs(void **state)
         }
 }
 
+/* ---- shares of a minute */
+
+enum { MINUTE_TICKS = 600, ROUNDS_TICKS = 6000, WARM = 1200 };
+
+static double done[MOST][ROUNDS_TICKS]; /* what each has got of the device's time, by each tick */
+
+/* Tenants of two of three parts, or one, of a device, at work all the time; their moves cost `cost`. */
+static void live_with_shares(const permille *shares, size_t n, bytes each, nsec cost)
+{
+        view.now = NOW;
+        view.n = 0;
+        for (size_t i = 0; i < n; i++) {
+                struct swapper_tenant *row = waits(each, (nsec)(n - i));
+
+                row->share = shares[i];
+                row->cost = cost;
+                life[i].is_at_work = true;
+        }
+        for (size_t tick = 0; tick < ROUNDS_TICKS; tick++, view.now += TICK) {
+                double in = 0;
+
+                for (size_t i = 0; i < n; i++) {
+                        live(i);
+                        if (rows[i].place == SWAPPER_IN) {
+                                rows[i].worked_at = view.now;
+                                in += rows[i].share;
+                        }
+                }
+                swapper_decide(&view, decisions);
+                for (size_t i = 0; i < n; i++) {
+                        double got = rows[i].place == SWAPPER_IN ? rows[i].share / in : 0;
+
+                        done[i][tick] = (tick ? done[i][tick - 1] : 0) + got;
+                        follow(i);
+                }
+        }
+}
+
+/* In hundredths, the most that one is off its share of what all get, over any minute. */
+static double worst_minute(const permille *shares, size_t n)
+{
+        double worst = 0, all = 0;
+
+        for (size_t i = 0; i < n; i++)
+                all += shares[i];
+        for (size_t from = WARM; from + MINUTE_TICKS < ROUNDS_TICKS; from += 7) {
+                double sum = 0;
+
+                for (size_t i = 0; i < n; i++)
+                        sum += done[i][from + MINUTE_TICKS] - done[i][from];
+                for (size_t i = 0; i < n; i++) {
+                        double off = (done[i][from + MINUTE_TICKS] - done[i][from]) / sum - shares[i] / all;
+
+                        worst = off > worst ? off : -off > worst ? -off : worst;
+                }
+        }
+        return 100 * worst;
+}
+
+static void over_any_minute_each_has_its_share(void **state)
+{
+        static const struct {
+                permille shares[4];
+                size_t n;
+                bytes each;
+                nsec cost;
+        } cases[] = {
+                { { 333, 333, 333 }, 3, 3, 1200 * NSEC_PER_MSEC }, /* one at a time */
+                { { 700, 300 }, 2, 3, 1500 * NSEC_PER_MSEC },          { { 500, 300, 200 }, 3, 3, 900 * NSEC_PER_MSEC },
+                { { 333, 333, 333 }, 3, 2, 1200 * NSEC_PER_MSEC }, /* two at a time */
+                { { 250, 250, 250, 250 }, 4, 2, 800 * NSEC_PER_MSEC },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                double worst;
+
+                live_with_shares(cases[i].shares, cases[i].n, cases[i].each, cases[i].cost);
+                worst = worst_minute(cases[i].shares, cases[i].n);
+                if (worst > 2)
+                        fail_msg("case %zu: %.1f points off", i, worst);
+        }
+}
+
+static void a_small_share_does_not_make_others_wait_for_ever(void **state)
+{
+        const permille shares[] = { 990, 10 };
+
+        (void)state;
+        live_with_shares(shares, 2, 3, 3 * SEC);
+        assert_true(done[1][ROUNDS_TICKS - 1] - done[1][WARM] > 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(over_any_minute_each_has_its_share, set_up),
+                cmocka_unit_test_setup(a_small_share_does_not_make_others_wait_for_ever, set_up),
                 cmocka_unit_test_setup(where_there_is_room_it_comes_and_nobody_moves, set_up),
                 cmocka_unit_test_setup(what_one_that_is_out_has_left_there_is_promised_to_nobody, set_up),
                 cmocka_unit_test_setup(who_came_in_and_did_nothing_has_no_turn_to_finish, set_up),
