@@ -281,16 +281,8 @@ void swapper_host_add(struct swapper_host *host, const bytes promised[static LEA
         unsigned int n = 0;
 
         for (unsigned int d = 0; d < LEASE_DEVICES_MAX; d++) {
-                bytes size = promised[d];
-
-                n += size != 0;
-                host->sum[d] += size;
-                if (size > host->largest[d]) {
-                        host->second[d] = host->largest[d];
-                        host->largest[d] = size;
-                } else if (size > host->second[d]) {
-                        host->second[d] = size;
-                }
+                n += promised[d] != 0;
+                exchange_add(&host->devices[d], promised[d]);
         }
         host->is_spread |= n > 1;
 }
@@ -298,14 +290,9 @@ void swapper_host_add(struct swapper_host *host, const bytes promised[static LEA
 bytes swapper_host_needed(const struct swapper_host *host, const bytes room[static LEASE_DEVICES_MAX],
                           unsigned int n_devices)
 {
-        bytes sum = 0, needed = 0;
+        struct exchange_host all = { 0 };
 
-        for (unsigned int d = 0; d < n_devices; d++) {
-                bytes two = host->largest[d] + host->second[d];
-
-                sum += host->sum[d];
-                if (host->sum[d] > room[d])
-                        needed += two < room[d] ? host->sum[d] - (room[d] - two) : host->sum[d];
-        }
-        return needed && host->is_spread ? sum : needed;
+        for (unsigned int d = 0; d < n_devices; d++)
+                exchange_host_add(&all, &host->devices[d], room[d]);
+        return exchange_host_needs(&all, host->is_spread);
 }

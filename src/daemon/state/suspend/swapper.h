@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "lease/exchange.h"
 #include "lease/lease.h"
 #include "turns/turns.h"
 
@@ -94,15 +95,11 @@ nsec swapper_rest(nsec idle);
 /* X5, X8. slots.c */
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant);
 
-/* ---- how much host memory they need, so that an exchange is always possible (never SWAPPER_FOR_HOST)
- *
- * An exchange needs room for both: who comes is in host memory until who leaves is there, too. As no more leave than
- * needed (X3), those left in have more than the room without who comes and one that leaves. So on a device that cannot
- * have all, host memory for the sum, less the room, plus the two largest is enough; and for the sum it always is. Where
- * one has several devices, an exchange on one moves what it has on the others: then it is all sums. */
+/* ---- how much host memory they need, so that an exchange is always possible (never SWAPPER_FOR_HOST): exchange.h. It
+ * counts on X3. */
 
 struct swapper_host {
-        bytes sum[LEASE_DEVICES_MAX], largest[LEASE_DEVICES_MAX], second[LEASE_DEVICES_MAX];
+        struct exchange devices[LEASE_DEVICES_MAX];
         bool is_spread; /* one has several devices */
 };
 
