@@ -40,6 +40,7 @@ void api_allocations_set(struct daemon *daemon, const struct api_request *reques
         allocations_done(&daemon->allocations);
         daemon->allocations = allocations;
         daemon->allocations.received_at = clock_now();
+        allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
         api_json(ret, API_OK, json_pack("{s:I}", "allocations", (json_int_t)allocations.n));
 }
 
@@ -62,6 +63,7 @@ static json_t *row_json(const struct daemon *daemon, const struct allocation *ro
         set_word(json, "cap", row->terms.cap);
         set_word(json, "class", row->terms.class);
         set_word(json, "latency", row->terms.latency);
+        set_word(json, "swap", row->terms.swap);
         set_word(json, "capabilities", row->terms.capabilities);
         return json;
 }

@@ -112,7 +112,7 @@ static json_t *device_json(struct daemon *daemon, const struct api_request *requ
                 if (tenant_has(t, device->index))
                         held += tenant_held(t, device->index);
         return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I, "
-                         "s:I, s:o, s:o, s:o, s:o}",
+                         "s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
                          "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
                          device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
                          (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
@@ -124,7 +124,8 @@ static json_t *device_json(struct daemon *daemon, const struct api_request *requ
                          "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter,
                          "switches", (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost,
                          "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index), "unexplained_bytes",
-                         (json_int_t)device->balance.unexplained, "numa",
+                         (json_int_t)device->balance.unexplained, "swap_bytes", (json_int_t)daemon->tenants.swap,
+                         "swap_used_bytes", (json_int_t)swap_host_used(&daemon->tenants), "numa",
                          device->info.numa < 0 ? json_null() : json_integer(device->info.numa), "nvlink",
                          links_json(&device->info), "health", health_json(daemon, device), "others",
                          others_json(daemon, request, device->index));

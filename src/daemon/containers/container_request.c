@@ -192,6 +192,8 @@ static struct oci_request asked_on_terms(const struct allocations *allocations, 
                 (void)snprintf(on.class, sizeof(on.class), "%s", allocation->terms.class);
         if (allocation->terms.latency[0])
                 (void)snprintf(on.latency, sizeof(on.latency), "%s", allocation->terms.latency);
+        if (allocation->terms.swap[0])
+                (void)snprintf(on.swap, sizeof(on.swap), "%s", allocation->terms.swap);
         if (allocation->terms.capabilities[0])
                 (void)snprintf(on.capabilities, sizeof(on.capabilities), "%s", allocation->terms.capabilities);
         return on;

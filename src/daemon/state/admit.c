@@ -193,6 +193,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)
                 return r;
+        allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
                 return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);

@@ -92,7 +92,8 @@ static int read_terms(const json_t *row, struct allocation_terms *ret, struct er
 
         if ((r = read_word(row, "cap", ret->cap, sizeof(ret->cap), err)) < 0 ||
             (r = read_word(row, "class", ret->class, sizeof(ret->class), err)) < 0 ||
-            (r = read_word(row, "latency", ret->latency, sizeof(ret->latency), err)) < 0)
+            (r = read_word(row, "latency", ret->latency, sizeof(ret->latency), err)) < 0 ||
+            (r = read_word(row, "swap", ret->swap, sizeof(ret->swap), err)) < 0)
                 return r;
         return read_word(row, "capabilities", ret->capabilities, sizeof(ret->capabilities), err);
 }
@@ -100,7 +101,7 @@ static int read_terms(const json_t *row, struct allocation_terms *ret, struct er
 static bool is_same(const struct allocation_terms *a, const struct allocation_terms *b)
 {
         return !strcmp(a->cap, b->cap) && !strcmp(a->class, b->class) && !strcmp(a->latency, b->latency) &&
-               !strcmp(a->capabilities, b->capabilities);
+               !strcmp(a->swap, b->swap) && !strcmp(a->capabilities, b->capabilities);
 }
 
 /* L2. A lease has one share for all its devices: the smallest. */
@@ -171,6 +172,20 @@ int allocations_read(const json_t *body, const struct allocation_devices *device
         }
         *ret = TAKE(allocations);
         return 0;
+}
+
+void allocations_keep(const struct allocations *allocations, const struct tenants *tenants,
+                      bytes ret[static LEASE_DEVICES_MAX])
+{
+        memset(ret, 0, LEASE_DEVICES_MAX * sizeof(*ret));
+        for (size_t i = 0; i < allocations->n; i++) {
+                const struct allocation *row = &allocations->rows[i];
+
+                if (strcmp(row->terms.swap, "false") != 0 || tenants_find_container(tenants, row->pod, row->container))
+                        continue;
+                for (unsigned int device = 0; device < LEASE_DEVICES_MAX; device++)
+                        ret[device] += row->memory[device];
+        }
 }
 
 void allocations_done(struct allocations *allocations)

@@ -33,7 +33,7 @@ struct allocation {
         bytes memory[LEASE_DEVICES_MAX]; /* 0: not on that device */
         permille share;                  /* 0: an equal part of the rest */
         struct allocation_terms {        /* as annotations have them (docs/containers.md); "": the container's choice */
-                char cap[16], class[16], latency[16], capabilities[64];
+                char cap[16], class[16], latency[16], swap[8], capabilities[64];
         } terms;
 };
 
@@ -53,6 +53,11 @@ struct allocation_devices {
 int allocations_read(const json_t *body, const struct allocation_devices *devices, struct allocations *ret,
                      struct err *err);
 void allocations_done(struct allocations *allocations); /* also for _cleanup_ */
+
+/* What of each device is allocated to containers that are said to have no swap, and have no tenant now: they start, or
+ * start again. No tenant with --swap may take it meanwhile, for none leaves for them. */
+void allocations_keep(const struct allocations *allocations, const struct tenants *tenants,
+                      bytes ret[static LEASE_DEVICES_MAX]);
 
 /* NULL: none. */
 const struct allocation *allocations_find(const struct allocations *allocations, const char *pod,

@@ -149,9 +149,10 @@ struct tenants {
         bytes totals[LEASE_DEVICES_MAX];
         bool is_lost[LEASE_DEVICES_MAX];
         bool overcommits;
-        uint32_t last_team; /* the greatest number that a group has had */
-        bytes swap;         /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
-        nsec room_at;       /* the latest look of room.c; clock_now */
+        uint32_t last_team;            /* the greatest number that a group has had */
+        bytes swap;                    /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
+        bytes kept[LEASE_DEVICES_MAX]; /* for containers that have no tenant yet (allocations_keep) */
+        nsec room_at;                  /* the latest look of room.c; clock_now */
 };
 
 enum {
@@ -178,7 +179,7 @@ const char *tenants_mode(const struct tenants *tenants, unsigned int device, con
 
 /* ---- suspend/swap_fit.c: leases with --swap
  *
- *      A4  each fits on the device beside all leases without --swap;
+ *      A4  each fits on the device beside all leases without --swap, and what is kept for such;
  *      A5  the host holds, beside what others have there, as much as an exchange of them may need (swapper.h). */
 
 bool swap_is_out(const struct tenant *tenant); /* it counts as off the device */

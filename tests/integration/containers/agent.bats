@@ -22,13 +22,13 @@ api() {
         curl -sS --max-time 10 --unix-socket "$SUBLET_DIR/sublet.sock" "http://sublet$1" "${@:2}"
 }
 
-# allocate ROW...: PUT of the whole table; ROW: POD CONTAINER DEVICE GIB [SHARE]
+# allocate ROW...: PUT of the whole table; ROW: POD CONTAINER DEVICE GIB [SHARE [SWAP]]
 allocate() {
         local row rows=''
         for row in "$@"; do
                 # shellcheck disable=SC2086 # words of a row
                 set -- $row
-                rows+="${rows:+,}{\"pod\":\"$1\",\"namespace\":\"shop\",\"name\":\"web\",\"container\":\"$2\",\"device\":$3,\"mem_bytes\":$(($4 << 30)),\"share_permille\":${5:-0}}"
+                rows+="${rows:+,}{\"pod\":\"$1\",\"namespace\":\"shop\",\"name\":\"web\",\"container\":\"$2\",\"device\":$3,\"mem_bytes\":$(($4 << 30)),\"share_permille\":${5:-0},\"swap\":\"${6:-}\"}"
         done
         api /v1/allocations -X PUT -d "{\"allocations\":[$rows]}"
 }
@@ -144,6 +144,22 @@ refused() {
         b=$(bundle b2 '{"process":{"env":["SUBLET_MEM=1G"]}}')
         run -0 runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b" u1 side)" "$families" meminfo
         [[ $output == *total_mib=1024* ]]
+}
+
+@test "whether a pod's container has swap is said with its allocation; what is another's to start with is taken by none" {
+        daemon_start --swap 100G --patience 1s
+        allocate 'u1 main 0 32 0 false' 'u2 main 0 33 0 true' 'u3 main 0 32 0 true' 'u4 main 0 32 0 true'
+        own=$(bundle b '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all","SUBLET_SWAP=true"]}}') b=$(bundle b2 '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]}}')
+        start three "$SUBLET_DIR/seccomp.sock" "$(state c3 "$b" u3 main)" sh -c "$families meminfo; exec sleep 60"
+        start four "$SUBLET_DIR/seccomp.sock" "$(state c4 "$b" u4 main)" sh -c "$families meminfo; exec sleep 60"
+        wait_for eval '[ "$("$sublet" ps --json | jq -c "map([.swap, .devices[0].quota_bytes])")" = "[[true,34359738368],[true,34359738368]]" ]'
+        # the first of all has not started: the rest of the device is 32 GiB
+        run runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b" u2 main)" "$families" meminfo
+        [[ $output != *total_mib* ]]
+        wait_for refused 'at most 32 GiB are there beside the leases without --swap'
+        wait_for grep -q total_mib=32768 "$machine/three" "$machine/four" # one of them is on the device, and none leaves for the first
+        run -0 runtime "$SUBLET_DIR/seccomp.sock" "$(state c1 "$own" u1 main)" "$families" meminfo
+        [[ $output == *total_mib=32768* ]]
 }
 
 @test "a container that comes before its allocation is reported waits for it, and so do its driver calls" {

@@ -34,7 +34,7 @@ bytes swap_left(const struct tenant *tenant, unsigned int device)
 
 bytes swap_room(const struct tenants *tenants, unsigned int device, const struct tenant *but)
 {
-        bytes sum = 0, total = tenants->totals[device];
+        bytes sum = tenants->kept[device], total = tenants->totals[device];
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
                 if (t != but && !t->lease.swap)
@@ -107,6 +107,7 @@ static bytes needed(const struct tenants *tenants, const struct message_lease *l
         for (unsigned int i = 0; i < tenants->n_devices; i++) {
                 bytes firm = lease && !lease->swap && lease->devices[i].is_granted ? lease->devices[i].quota : 0;
 
+                firm = firm > tenants->kept[i] ? firm - tenants->kept[i] : 0; /* it may be one that is kept for */
                 rooms[i] = swap_room(tenants, i, but);
                 rooms[i] = firm < rooms[i] ? rooms[i] - firm : 0;
         }

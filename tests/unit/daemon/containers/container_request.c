@@ -147,6 +147,14 @@ static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **
         assert_int_equal(request.cap, 500);
         assert_int_equal(request.class, TURNS_BATCH);
         assert_string_equal(request.capabilities, "compute,utility");
+        (void)strcpy(asked.swap, "true");
+        (void)strcpy(terms->swap, "false");
+        assert_int_equal(container_request(), 0);
+        assert_false(request.swap);
+        (void)strcpy(asked.swap, "false");
+        (void)strcpy(terms->swap, "true");
+        assert_int_equal(container_request(), 0);
+        assert_true(request.swap);
         *terms = (struct allocation_terms){ .latency = "10ms" };
         asked = (struct oci_request){ 0 };
         assert_int_equal(container_request(), 0);

@@ -67,6 +67,42 @@ static void each_fits_beside_those_without(void **state)
         assert_int_equal(tenants_leased(&daemon->tenants, 0, NULL), 100 * GIB);
 }
 
+static void what_a_container_is_to_start_again_with_is_taken_by_none(void **state)
+{
+        struct daemon *daemon = *state;
+        struct allocation rows[] = {
+                { .pod = "u1", .container = "main", .memory = { 40 * GIB }, .terms.swap = "false" },
+                { .pod = "u2", .container = "main", .memory = { 60 * GIB }, .terms.swap = "true" },
+                { .pod = "u3", .container = "main", .memory = { 60 * GIB } }
+        };
+        const struct allocations table = { .rows = rows, .n = 3 };
+        struct tenant *firm;
+
+        allocations_keep(&table, &daemon->tenants, daemon->tenants.kept);
+        assert_true(fits(daemon, 60, true, NULL, NULL));
+        assert_false(fits(daemon, 61, true, NULL, "at most 60 GiB are there"));
+        assert_true(fits(daemon, 40, false, NULL, NULL)); /* itself */
+        firm = fake_tenant_put(daemon, "firm", 1, 30, 0); /* it asked for less */
+        (void)strcpy(firm->lease.container.pod, "u1");
+        (void)strcpy(firm->lease.container.container, "main");
+        allocations_keep(&table, &daemon->tenants, daemon->tenants.kept);
+        assert_true(fits(daemon, 70, true, NULL, NULL));
+        assert_false(fits(daemon, 71, true, NULL, NULL));
+}
+
+/* Beside 50 five of 20 need 90: their sum, less 50, and the two largest. */
+static void what_is_kept_counts_once_for_whom_it_is_kept(void **state)
+{
+        struct daemon *daemon = *state;
+
+        daemon->tenants.kept[0] = 50 * GIB;
+        daemon->tenants.swap = 90 * GIB;
+        for (int i = 0; i < 5; i++)
+                swapping(daemon, (const char *[]){ "a", "b", "c", "d", "e" }[i], 20);
+        assert_true(fits(daemon, 50, false, NULL, NULL));
+        assert_false(fits(daemon, 51, false, NULL, NULL));
+}
+
 static void those_without_fit_beside_what_is_on_the_device(void **state)
 {
         struct daemon *daemon = *state;
@@ -246,6 +282,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(each_fits_beside_those_without, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(what_a_container_is_to_start_again_with_is_taken_by_none, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(what_is_kept_counts_once_for_whom_it_is_kept, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(those_without_fit_beside_what_is_on_the_device, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(what_is_on_the_device_counts_whatever_was_promised, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(together_what_device_and_host_hold_while_they_change_places, set_up,
