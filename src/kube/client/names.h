@@ -47,6 +47,12 @@
 #define ANNOTATION_JOB_ASKED "sublet.dev/job-asked"
 
 /*
+ * On a pod: "true": its containers are on their devices in turns with others of that kind (docs/suspend.md, More than
+ * the device). It is counted so, and nobody changes it afterwards.
+ */
+#define ANNOTATION_SWAP "sublet.dev/swap"
+
+/*
  * On a running pod: what its containers' tenants are to have from now on, of what was allocated to them, in the words
  * of `sublet set`. The device plugin of its node sees to it (kube/plugin/resize/resize.h).
  *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none")

@@ -22,54 +22,11 @@ static uint64_t hash(const char *text)
 
 /* ---- counting ---------------------------------------------------------------------------------- */
 
-static void device_charge(struct placement_device *device, const struct placement_want *want)
-{
-        if (__builtin_add_overflow(device->used, want->memory, &device->used))
-                device->used = UINT64_MAX;
-        if (__builtin_add_overflow(device->share_used, want->share, &device->share_used))
-                device->share_used = UINT32_MAX;
-}
-
-static void count_pod(const struct cluster_pod *pod, struct placement_device *devices, size_t n_devices)
-{
-        for (size_t i = 0; i < pod->n_wants; i++) {
-                if (pod->is_placed) {
-                        if (pod->devices[i] < n_devices)
-                                device_charge(&devices[pod->devices[i]], &pod->wants[i]);
-                        continue;
-                }
-                for (size_t k = 0; k < n_devices; k++) /* C3 */
-                        device_charge(&devices[k], &pod->wants[i]);
-        }
-}
-
-static bool is_among(const char *uid, const char *const *uids, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                if (!strcmp(uid, uids[i]))
-                        return true;
-        return false;
-}
-
-size_t cluster_devices_without(const struct cluster_node *node, const char *const *without, size_t n_without,
-                               struct placement_device *to)
-{
-        for (size_t i = 0; i < node->n_devices; i++) {
-                to[i] = node->devices[i];
-                to[i].used = 0;
-                to[i].share_used = 0;
-        }
-        for (const struct cluster_pod *pod = node->pods; pod; pod = pod->next_here)
-                if (!is_among(pod->uid, without, n_without))
-                        count_pod(pod, to, node->n_devices);
-        return node->n_devices;
-}
-
 static void node_recount(struct cluster_node *node)
 {
         struct placement_device devices[PLACEMENT_DEVICES];
 
-        (void)cluster_devices_without(node, NULL, 0, devices);
+        node->is_spread = cluster_view_without(node, NULL, 0, devices).is_spread;
         if (node->n_devices)
                 memcpy(node->devices, devices, node->n_devices * sizeof(*devices));
         node->memo.shape = 0;
@@ -144,6 +101,7 @@ int cluster_put_node(struct cluster *cluster, const struct object_node *from)
         node->devices = TAKE(devices);
         node->uuids = TAKE(uuids);
         node->n_devices = n;
+        node->swap = from->swap;
         node->problem = from->problem;
         node->is_cordoned = from->is_cordoned;
         node->is_known = true;
@@ -270,6 +228,7 @@ static struct cluster_pod *pod_new(const struct object_pod *from)
         memcpy(pod->wants, from->wants, from->n_wants * sizeof(*from->wants));
         pod->n_wants = (unsigned char)from->n_wants;
         pod->is_together = from->is_together;
+        pod->has_swap = from->has_swap;
         pod->problem = from->problem;
         pod->job_pods = from->job_pods;
         memcpy(pod->created, from->created, sizeof(pod->created));
@@ -307,8 +266,10 @@ static int pod_bind(struct cluster *cluster, struct cluster_pod *pod, const stru
         if (!node)
                 return -ENOMEM;
         /* A binding without our annotation is somebody else's. */
-        if (from->is_placed)
+        if (from->is_placed) {
                 memcpy(pod->devices, from->devices, sizeof(pod->devices));
+                pod->has_swap = from->has_swap;
+        }
         if (from->is_placed || !pod->is_assumed || pod->node != node)
                 pod->is_placed = from->is_placed;
         cluster->n_assumed -= pod->is_assumed;
@@ -374,6 +335,7 @@ void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret)
 {
         struct object_pod to = { .n_wants = pod->n_wants,
                                  .is_together = pod->is_together,
+                                 .has_swap = pod->has_swap,
                                  .tolerates_cordon = pod->tolerates_cordon,
                                  .priority = pod->priority,
                                  .problem = pod->problem };

@@ -52,7 +52,7 @@ struct cluster_pod {
         bool is_bound;      /* the API server has shown it */
         bool is_binding;    /* a call about it is under way; set by the binder */
         bool is_placed;     /* `devices` is known */
-        bool is_together, tolerates_cordon;
+        bool is_together, has_swap, tolerates_cordon;
         const char *problem;
         unsigned char n_wants;
         unsigned char devices[PLACEMENT_WANTS];
@@ -75,6 +75,8 @@ struct cluster_node {
         size_t n_devices;
         struct placement_device *devices;
         char (*uuids)[OBJECT_UUID];
+        bytes swap;     /* of the host, for pods with swap */
+        bool is_spread; /* one of these has several devices */
         struct cluster_memo memo;
         char name[]; /* with a NUL */
 };
@@ -117,6 +119,7 @@ void cluster_job_leave(struct cluster *cluster, struct cluster_pod *pod);
 /* The pod as it was read. */
 void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret);
 
-/* Copies of the node's devices as if the pods `without` (UIDs) were gone. `to` has room for PLACEMENT_DEVICES. */
-size_t cluster_devices_without(const struct cluster_node *node, const char *const *without, size_t n_without,
-                               struct placement_device *to);
+/* The node as it is; and, with copies of its devices in `to`, as if the pods `without` (UIDs) were gone. */
+struct placement_node cluster_view(const struct cluster_node *node);
+struct placement_node cluster_view_without(const struct cluster_node *node, const char *const *without,
+                                           size_t n_without, struct placement_device to[static PLACEMENT_DEVICES]);

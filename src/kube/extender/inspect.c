@@ -27,7 +27,7 @@ static json_t *device_json(const struct extend *extend, const struct cluster_nod
         }
         return json_pack("{s:i,s:s,s:I,s:I,s:i,s:b,s:o}", "id", (int)i, "uuid", node->uuids[i], "totalGPU",
                          (json_int_t)(node->devices[i].total / unit), "usedGPU",
-                         (json_int_t)(node->devices[i].used / unit), "usedShare",
+                         (json_int_t)(placement_rented(&node->devices[i]) / unit), "usedShare",
                          (int)(node->devices[i].share_used / (PLACEMENT_WHOLE / 100)), "healthy",
                          (int)!node->devices[i].is_unhealthy, "pods", pods);
 }
@@ -39,7 +39,7 @@ static json_t *node_json(const struct extend *extend, const struct cluster_node 
 
         for (size_t i = 0; i < node->n_devices; i++) {
                 total += node->devices[i].total;
-                used += node->devices[i].used;
+                used += placement_rented(&node->devices[i]);
                 (void)json_array_append_new(devices, device_json(extend, node, i));
         }
         return json_pack("{s:s,s:I,s:I,s:o}", "name", node->name, "totalGPU",
@@ -74,7 +74,7 @@ void extend_count(const struct extend *extend, struct extend_totals *ret)
                 for (; node; node = node->next) {
                         for (size_t k = 0; k < node->n_devices; k++) {
                                 ret->memory += node->devices[k].total;
-                                ret->rented += node->devices[k].used;
+                                ret->rented += placement_rented(&node->devices[k]);
                         }
                         for (const struct cluster_pod *pod = node->pods; pod; pod = pod->next_here)
                                 ret->n_unplaced += !pod->is_placed;

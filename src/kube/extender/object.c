@@ -225,6 +225,8 @@ static bool read_allocation(const char *text, struct object_pod *pod)
                            json_integer_value(device) < PLACEMENT_DEVICES;
                 pod->devices[i] = (unsigned char)json_integer_value(device);
         }
+        if (is_whole && pod->n_wants)
+                pod->has_swap = json_is_true(json_object_get(at(root, "containers", pod->containers[0]), "swap"));
         json_decref(root);
         return is_whole;
 }
@@ -283,12 +285,23 @@ static const char *read_job(const json_t *annotations, struct object_pod *pod)
         return NULL;
 }
 
+static const char *read_swap(const json_t *annotations, struct object_pod *pod)
+{
+        const char *text = json_string_value(json_object_get(annotations, ANNOTATION_SWAP));
+
+        pod->has_swap = text && !strcmp(text, "true");
+        return text && strcmp(text, "true") != 0 && strcmp(text, "false") != 0 ? "its annotation " ANNOTATION_SWAP
+                                                                                 " is neither \"true\" nor \"false\"" :
+                                                                                 NULL;
+}
+
 int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
 {
         const json_t *metadata = json_object_get(json, "metadata"), *spec = json_object_get(json, "spec");
         const char *phase = json_string_value(at(json, "status", "phase"));
         json_int_t priority = json_integer_value(json_object_get(spec, "priority"));
         struct object_pod pod = { 0 };
+        const char *wrong;
 
         if (!text_of(json_object_get(metadata, "name"), pod.name, sizeof(pod.name)) ||
             !text_of(json_object_get(metadata, "uid"), pod.uid, sizeof(pod.uid)))
@@ -304,6 +317,8 @@ int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
         (void)text_of(json_object_get(metadata, "creationTimestamp"), pod.created, sizeof(pod.created));
         pod.problem = read_pod_containers(json_object_get(metadata, "annotations"), spec, unit, &pod);
         pod.problem = pod.problem ? pod.problem : read_job(json_object_get(metadata, "annotations"), &pod);
+        wrong = read_swap(json_object_get(metadata, "annotations"), &pod);
+        pod.problem = pod.problem || !pod.n_wants ? pod.problem : wrong;
         read_placement(json_object_get(metadata, "annotations"), &pod);
         *ret = pod;
         return 0;
@@ -333,7 +348,8 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
         json_array_foreach (root, i, device) {
                 json_int_t index = json_integer_value(json_object_get(device, "index")),
                            memory = json_integer_value(json_object_get(device, "mem_bytes")),
-                           numa = json_integer_value(json_object_get(device, "numa"));
+                           numa = json_integer_value(json_object_get(device, "numa")),
+                           swap = json_integer_value(json_object_get(device, "swap_bytes"));
 
                 if (index < 0 || index >= PLACEMENT_DEVICES || memory < 0)
                         continue;
@@ -345,6 +361,8 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
                         .nvlink = read_links(json_object_get(device, "nvlink")),
                         .is_unhealthy = json_is_false(json_object_get(device, "healthy")),
                 };
+                if (swap > 0)
+                        node->swap = (bytes)swap; /* the node's, and so the same in each row */
                 (void)text_of(json_object_get(device, "uuid"), node->uuids[index], OBJECT_UUID);
         }
         json_decref(root);
@@ -383,68 +401,4 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
                 node.problem = divide(status, NAME_ALIYUN_MEMORY, NAME_ALIYUN_COUNT, unit, &node);
         *ret = node;
         return 0;
-}
-
-/* ---- annotations ------------------------------------------------------------------------------- */
-
-static void add_device(json_t *container, int device, const char *uuid)
-{
-        if (!json_object_get(container, "devices"))
-                (void)json_object_set_new(container, "devices", json_array());
-        (void)json_array_append_new(json_object_get(container, "devices"),
-                                    json_pack("{s:i,s:s}", "device", device, "uuid", uuid));
-}
-
-static json_t *allocation_json(const struct object_pod *pod, const char *node, const struct placement *placement,
-                               const char (*uuids)[OBJECT_UUID])
-{
-        json_t *containers = json_object(), *root;
-        _cleanup_(freep) char *text = NULL;
-
-        for (size_t i = 0; i < pod->n_wants; i++) {
-                const char *uuid = uuids[placement->device[i]];
-
-                if (!pod->wants[i].set || pod->wants[i].set == i + 1)
-                        (void)json_object_set_new(containers, pod->containers[i],
-                                                  json_pack("{s:i,s:s,s:I,s:i}", "device", (int)placement->device[i],
-                                                            "uuid", uuid, "mem_bytes", (json_int_t)pod->wants[i].memory,
-                                                            "share_permille", (int)pod->wants[i].share));
-                if (pod->wants[i].set)
-                        add_device(json_object_get(containers, pod->containers[i]), (int)placement->device[i], uuid);
-        }
-        root = json_pack("{s:s,s:o}", "node", node, "containers", containers);
-        text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-        json_decref(root);
-        return text ? json_string(text) : NULL;
-}
-
-static void set_number(json_t *to, const char *name, int64_t value)
-{
-        char text[24];
-
-        (void)snprintf(text, sizeof(text), "%" PRId64, value);
-        (void)json_object_set_new(to, name, json_string(text));
-}
-
-json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
-                           const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now)
-{
-        json_t *annotations = json_object(), *ours = allocation_json(pod, node, placement, uuids);
-        bytes sum = 0;
-
-        if (!annotations || !ours || json_object_set_new(annotations, ANNOTATION_ALLOCATION, ours) < 0) {
-                json_decref(annotations);
-                return NULL;
-        }
-        for (size_t i = 0; i < pod->n_wants; i++)
-                sum += pod->wants[i].memory;
-        if (!pod->is_together)
-                return annotations;
-        set_number(annotations, ANNOTATION_ALIYUN_INDEX, placement->device[0]);
-        set_number(annotations, ANNOTATION_ALIYUN_POD, (int64_t)(sum / unit));
-        set_number(annotations, ANNOTATION_ALIYUN_DEVICE, (int64_t)(device_total / unit));
-        set_number(annotations, ANNOTATION_ALIYUN_TIME, now);
-        /* gpushare's scheduler says "false", and its plugin, which may decide otherwise, "true". Ours never does. */
-        (void)json_object_set_new(annotations, ANNOTATION_ALIYUN_ASSIGNED, json_string("true"));
-        return annotations;
 }

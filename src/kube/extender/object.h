@@ -33,6 +33,7 @@ struct object_pod {
         struct placement_want wants[PLACEMENT_WANTS];
         char containers[PLACEMENT_WANTS][OBJECT_LABEL]; /* the name for each want */
         bool is_together;                               /* asks by gpushare's names: all on one device */
+        bool has_swap;                                  /* once it is placed, as the extender has written with that */
         bool is_placed;                                 /* an annotation names its devices */
         unsigned char devices[PLACEMENT_WANTS];
         bool tolerates_cordon; /* may be put on a node that takes no new pods */
@@ -45,6 +46,7 @@ struct object_node {
         size_t n_devices;
         struct placement_device devices[PLACEMENT_DEVICES];
         char uuids[PLACEMENT_DEVICES][OBJECT_UUID];
+        bytes swap;          /* host memory for pods with swap */
         const char *problem; /* static text: it has memory to rent, but its devices are not known; or NULL */
 };
 

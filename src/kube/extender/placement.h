@@ -4,16 +4,22 @@
  * prioritize) and once more for the chosen one (bind).
  *
  * A container is on one device, and takes memory and, if it asks for it, a share of the time there. One that is on
- * several takes as much of each: it is as many wants, of one set.
- *  P1  No more memory than a device has is promised, and no more than 1000 permille of its time.
+ * several takes as much of each: it is as many wants, of one set. A pod with swap is on its device in turns with others
+ * (docs/suspend.md, More than the device).
+ *  P1  No more memory than a device has is promised, and no more than 1000 permille of its time; but for P5.
  *  P2  An unhealthy device gets nothing new.
  *  P3  If the containers of a pod can be placed, a placement is found, up to PLACEMENT_STEPS steps of the search.
  *  P4  The wants of a set are on devices of their own: those that NVLink joins first, then those of one NUMA node
  *      (near/near.h), then as the policy says.
+ *  P5  Wants with swap may together exceed a device: each fits beside all without, and the host's memory holds what an
+ *      exchange of them needs (lease/exchange.h), as the daemon admits them. One without swap fits beside all with it,
+ *      for nobody leaves for it. Those with swap are where they fit beside all others if there is such a device, else
+ *      where least is promised.
  */
 #pragma once
 
 #include "base/text.h"
+#include "lease/exchange.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +34,8 @@ enum {
 };
 
 struct placement_device {
-        bytes total, used;
+        bytes total, used;       /* used: of pods without swap */
+        struct exchange swapped; /* of pods with it */
         unsigned int share_used; /* permille */
         unsigned int numa;
         uint32_t nvlink; /* bit i: joined with device i */
@@ -38,6 +45,8 @@ struct placement_device {
 struct placement_node {
         const struct placement_device *devices; /* borrowed */
         size_t n_devices;
+        bytes swap;     /* host memory for pods with swap; 0: it takes none */
+        bool is_spread; /* one with swap has several devices there */
 };
 
 struct placement_want {
@@ -50,6 +59,7 @@ struct placement_request {
         const struct placement_want *wants; /* borrowed */
         size_t n_wants;                     /* 1 to PLACEMENT_WANTS */
         bool is_together;                   /* all on one device; no sets then */
+        bool has_swap;
 };
 
 enum placement_policy {
@@ -76,9 +86,11 @@ struct placement {
 enum {
         PLACEMENT_OK,
         PLACEMENT_E_NONE,     /* the node has no device to rent */
+        PLACEMENT_E_NO_SWAP,  /* nor host memory for a pod with swap */
         PLACEMENT_E_LARGE,    /* a want is larger than every healthy device: preemption cannot help */
         PLACEMENT_E_FEW,      /* a set is of more devices than are large enough: the same */
         PLACEMENT_E_FULL,     /* no device has the memory free */
+        PLACEMENT_E_HOST,     /* one has, but device and host would not hold all with swap together */
         PLACEMENT_E_SHARE,    /* devices with the memory free have too little time left */
         PLACEMENT_E_TAKEN,    /* fewer devices than a set needs have memory and time free */
         PLACEMENT_E_TOGETHER, /* each container fits alone, but not all of them */
@@ -100,7 +112,13 @@ void placement_mix_count(struct placement_mix *mix, bytes size);
 /* Of `free` bytes, how many are too little for a request, on average over the mix. At most `free`. */
 bytes placement_fragment(const struct placement_mix *mix, bytes free);
 
-bytes placement_free(const struct placement_device *device); /* 0 for an unhealthy one */
+/* What a want can have there at most. 0 for an unhealthy one. */
+bytes placement_free(const struct placement_device *device, bool has_swap);
+
+bytes placement_rented(const struct placement_device *device); /* with P5 it may be more than the device has */
+
+/* Counts a want that is placed there. */
+void placement_charge(struct placement_device *device, const struct placement_want *want, bool has_swap);
 
 /* "binpack", "spread", "fragment". 0; -EINVAL. */
 int placement_policy_parse(const char *text, enum placement_policy *ret);

@@ -79,7 +79,10 @@ static unsigned int score_fragment(int64_t worse, bytes total)
 static unsigned int score_device(const struct placement_device *device, bytes memory, enum placement_policy policy,
                                  const struct placement_mix *mix)
 {
-        bytes before = placement_free(device), after = before - memory, total = device->total;
+        bytes before = placement_free(device, false), after = before - memory, total = device->total;
+
+        if (memory > before) /* with others in turns: any other node is better */
+                return 0;
 
         switch (policy) {
         case PLACEMENT_BINPACK:

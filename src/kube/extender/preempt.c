@@ -36,7 +36,7 @@ static bool fits_without(const struct extend *extend, const struct cluster_node 
 {
         const struct placement_request request = extend_request(pod);
         struct placement_device devices[PLACEMENT_DEVICES];
-        struct placement_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
+        const struct placement_node view = cluster_view_without(node, victims->uids, victims->n, devices);
         struct placement placement;
 
         return !pod->problem && (!pod->n_wants || placement_pick(&view, &request, extend->policy, &extend->cluster.mix,

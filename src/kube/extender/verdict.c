@@ -6,17 +6,19 @@
  */
 #include "kube/extender/verdict.h"
 
+#include "kube/client/names.h"
+
 #include <stdio.h>
 #include <string.h>
 
 /* ---- reasons ----------------------------------------------------------------------------------- */
 
-static void largest(const struct cluster_node *node, bytes *ret_total, bytes *ret_free, size_t *ret_at)
+static void largest(const struct cluster_node *node, bool has_swap, bytes *ret_total, bytes *ret_free, size_t *ret_at)
 {
         *ret_total = *ret_free = 0;
         *ret_at = 0;
         for (size_t i = 0; i < node->n_devices; i++) {
-                bytes free = placement_free(&node->devices[i]);
+                bytes free = placement_free(&node->devices[i], has_swap);
 
                 if (!node->devices[i].is_unhealthy && node->devices[i].total > *ret_total)
                         *ret_total = node->devices[i].total;
@@ -66,10 +68,20 @@ void extend_reason(const struct cluster_node *node, const struct object_pod *pod
                 return;
         }
         wanted(pod, &most, &share);
-        largest(node, &total, &free, &at);
+        largest(node, pod->has_swap, &total, &free, &at);
         switch (outcome) {
         case PLACEMENT_E_NONE:
                 (void)snprintf(why, EXTEND_WHY, "%s", node->problem ? node->problem : "it has no GPU memory to rent");
+                break;
+        case PLACEMENT_E_NO_SWAP:
+                (void)snprintf(why, EXTEND_WHY,
+                               "it has no host memory for a pod with " ANNOTATION_SWAP " ('sublet daemon --swap')");
+                break;
+        case PLACEMENT_E_HOST:
+                (void)snprintf(why, EXTEND_WHY,
+                               "%s of GPU memory with " ANNOTATION_SWAP " beside that of others: its %s of host memory "
+                               "for those do not hold what their exchange would need",
+                               bytes_format(most, a), bytes_format(node->swap, b));
                 break;
         case PLACEMENT_E_LARGE:
                 (void)snprintf(why, EXTEND_WHY,
@@ -86,8 +98,9 @@ void extend_reason(const struct cluster_node *node, const struct object_pod *pod
                 break;
         case PLACEMENT_E_FULL:
                 (void)snprintf(why, EXTEND_WHY,
-                               "%s of GPU memory asked for on one device, the most free is %s (device %zu)",
-                               bytes_format(most, a), bytes_format(free, b), at);
+                               "%s of GPU memory asked for on one device, the most free is %s (device %zu)%s",
+                               bytes_format(most, a), bytes_format(free, b), at,
+                               pod->has_swap ? ", beside pods without " ANNOTATION_SWAP : "");
                 break;
         case PLACEMENT_E_SHARE:
                 (void)snprintf(why, EXTEND_WHY, "no device has both %s of GPU memory and %u %% of its time free",
@@ -112,9 +125,11 @@ int extend_pick(const struct extend *extend, const char *name, const struct obje
                 *ret = (struct placement){ 0 };
                 return PLACEMENT_OK;
         }
-        if (node && !pod->problem)
-                outcome = placement_pick(&(struct placement_node){ node->devices, node->n_devices }, &request,
-                                         extend->policy, &extend->cluster.mix, ret);
+        if (node && !pod->problem) {
+                const struct placement_node view = cluster_view(node);
+
+                outcome = placement_pick(&view, &request, extend->policy, &extend->cluster.mix, ret);
+        }
         if (outcome != PLACEMENT_OK)
                 extend_reason(node, pod, outcome, why);
         return outcome;
@@ -135,6 +150,7 @@ bool extend_is_place_good(const struct cluster_pod *pod)
 static bool is_same_shape(const struct extend *extend, const struct object_pod *pod)
 {
         return extend->shape && extend->n_wants == pod->n_wants && extend->is_together == pod->is_together &&
+               extend->has_swap == pod->has_swap &&
                !memcmp(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants)) &&
                (extend->policy != PLACEMENT_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
 }
@@ -148,13 +164,15 @@ static void begin_shape(struct extend *extend, const struct object_pod *pod)
         memcpy(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants));
         extend->n_wants = pod->n_wants;
         extend->is_together = pod->is_together;
+        extend->has_swap = pod->has_swap;
         extend->n_counted = extend->cluster.n_counted;
 }
 
 static struct cluster_memo evaluate_node(const struct extend *extend, const struct cluster_node *node)
 {
-        const struct placement_request request = { extend->wants, extend->n_wants, extend->is_together };
-        const struct placement_node view = { node->devices, node->n_devices };
+        const struct placement_request request = { extend->wants, extend->n_wants, extend->is_together,
+                                                   extend->has_swap };
+        const struct placement_node view = cluster_view(node);
         struct cluster_memo memo = { .shape = extend->shape };
         struct placement placement;
 

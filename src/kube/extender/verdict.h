@@ -15,14 +15,14 @@ struct extend {
         uint32_t shape;
         struct placement_want wants[PLACEMENT_WANTS];
         size_t n_wants;
-        bool is_together;
+        bool is_together, has_swap;
         uint64_t n_counted;
         nsec now; /* clock_now of the call at hand; for jobs.h. The caller sets it */
 };
 
 static inline struct placement_request extend_request(const struct object_pod *pod)
 {
-        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
+        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together, pod->has_swap };
 }
 
 enum {

@@ -123,7 +123,7 @@ static void print_device(const struct observe *observe, const struct cluster_nod
                 (void)snprintf(busy, sizeof(busy), "%u%%", (seen.busy + 5) / 10 % 10000);
         }
         (void)printf("%-32s %6zu %10s / %-10s %4u%%  %10s %5s  %-7s ", node->name, i,
-                     bytes_format(device->used, rented), bytes_format(device->total, total),
+                     bytes_format(placement_rented(device), rented), bytes_format(device->total, total),
                      device->share_used / (PLACEMENT_WHOLE / 100), used, busy,
                      device->is_unhealthy ? "sick" : "healthy");
         for_each(node, i, print_container, &at);
@@ -170,8 +170,8 @@ static json_t *node_json(const struct observe *observe, const struct cluster_nod
                 bool is_known = seen_of(&at, NULL, NULL, &seen);
                 json_t *one =
                         json_pack("{s:i,s:s,s:I,s:I,s:i,s:b}", "device", (int)i, "uuid", node->uuids[i], "memory_bytes",
-                                  (json_int_t)device->total, "rented_bytes", (json_int_t)device->used, "share_permille",
-                                  (int)device->share_used, "healthy", (int)!device->is_unhealthy);
+                                  (json_int_t)device->total, "rented_bytes", (json_int_t)placement_rented(device),
+                                  "share_permille", (int)device->share_used, "healthy", (int)!device->is_unhealthy);
 
                 set_seen(one, is_known, &seen);
                 for_each(node, i, add_container, &at);

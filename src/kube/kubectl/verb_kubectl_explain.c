@@ -53,7 +53,7 @@ static bool would_fit(const struct extend *extend, const struct cluster_node *no
 {
         const struct placement_request request = extend_request(pod);
         struct placement_device devices[PLACEMENT_DEVICES];
-        struct placement_node view = { devices, cluster_devices_without(node, &without, 1, devices) };
+        const struct placement_node view = cluster_view_without(node, &without, 1, devices);
         struct placement placement;
 
         return placement_pick(&view, &request, extend->policy, &extend->cluster.mix, &placement) == PLACEMENT_OK;

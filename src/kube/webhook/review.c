@@ -43,7 +43,8 @@ static bool is_our_annotation(const char *key)
 /* At creation these say no more than resources do, so anybody may write them; later they would move what is counted. */
 static bool is_fixed_annotation(const char *key)
 {
-        return is_our_annotation(key) || !strcmp(key, ANNOTATION_COUNTS) || !strcmp(key, ANNOTATION_VOCABULARY);
+        return is_our_annotation(key) || !strcmp(key, ANNOTATION_COUNTS) || !strcmp(key, ANNOTATION_VOCABULARY) ||
+               !strcmp(key, ANNOTATION_SWAP);
 }
 
 static bool is_seccomp_annotation(const char *key)
@@ -339,8 +340,9 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
 
         if (is_update && !is_trusted(settings, request) &&
             !has_same_annotations(old, pod, is_fixed_annotation)) { /* R2 */
-                (void)snprintf(why, WHY, "you may not change %s, %s or %s, which name the devices of a pod",
-                               ANNOTATION_ALLOCATION, ANNOTATION_COUNTS, ANNOTATION_VOCABULARY);
+                (void)snprintf(why, WHY,
+                               "you may not change %s, %s, %s or %s, by which a pod is counted on its devices",
+                               ANNOTATION_ALLOCATION, ANNOTATION_COUNTS, ANNOTATION_VOCABULARY, ANNOTATION_SWAP);
                 return false;
         }
         if (!is_update && translate_problem(&settings->translate, pod, why))

@@ -114,6 +114,15 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-mem":"8","sublet.dev\/gpu-count":"17"/')") == "false gpu-count is 2 to 16 devices"* ]]
 }
 
+@test "whether a pod has swap is said at its creation, by one of two words" {
+        swaps() { jq -c --arg swap "$1" '.metadata.annotations["sublet.dev/swap"] = $swap' <<< "$(pod "$good" "$class")"; }
+        [ "$(verdict "$(swaps true)")" = "true " ]
+        [[ $(verdict "$(swaps 20G)") == 'false its annotation sublet.dev/swap is neither "true" nor "false"'* ]]
+        [ "$(verdict "$(swaps true)" UPDATE "$(swaps true)")" = "true " ]
+        [[ $(verdict "$(swaps false)" UPDATE "$(swaps true)") == "false you may not change sublet.dev/allocation"*"sublet.dev/swap"* ]]
+        [[ $(verdict "$(swaps true)" UPDATE "$(pod "$good" "$class")") == "false you may not change"* ]]
+}
+
 @test "nobody but the scheduler says on which node a pod that rents is" {
         on=$(pod "$good" "$class,\"nodeName\":\"n1\"")
         [[ $(verdict "$on") == "false a pod that rents a GPU is placed by scheduler gpu-scheduler"* ]]

@@ -277,7 +277,7 @@ static bool would_fit(const struct extend *extend, const struct object_pod *pod,
         const struct placement_request request = extend_request(pod);
         struct placement_device devices[PLACEMENT_DEVICES];
         const char *without[OBJECT_JOB_PODS];
-        struct placement_node view = { devices, 0 };
+        struct placement_node view;
         struct placement placement;
         size_t n = 0;
 
@@ -286,7 +286,7 @@ static bool would_fit(const struct extend *extend, const struct object_pod *pod,
                         without[n++] = p->uid;
         if (!n)
                 return false;
-        view.n_devices = cluster_devices_without(node, without, n, devices);
+        view = cluster_view_without(node, without, n, devices);
         return placement_pick(&view, &request, extend->policy, &extend->cluster.mix, &placement) == PLACEMENT_OK;
 }
 

@@ -170,9 +170,27 @@ static void sums_that_overflow_are_full_devices(void **state)
         put_pod(&cluster, "a", "n", 0, UINT64_MAX);
         put_pod(&cluster, "b", "n", 0, UINT64_MAX - 1);
         assert_used(&cluster, "n", UINT64_MAX, 0);
-        assert_int_equal(placement_free(&cluster_node(&cluster, "n")->devices[0]), 0);
-        assert_int_equal(cluster_devices_without(cluster_node(&cluster, "n"), without, 1, devices), 2);
+        assert_int_equal(placement_free(&cluster_node(&cluster, "n")->devices[0], false), 0);
+        assert_int_equal(cluster_view_without(cluster_node(&cluster, "n"), without, 1, devices).n_devices, 2);
         assert_true(devices[0].used == UINT64_MAX - 1);
+        cluster_done(&cluster);
+}
+
+static void a_pod_with_swap_counts_apart(void **state)
+{
+        struct object_pod pod = pod_on("a", "n", 0, 30);
+        struct cluster cluster = { .unit = 1 };
+
+        (void)state;
+        put_node(&cluster, "n", 2);
+        pod.has_swap = true;
+        assert_int_equal(cluster_put_pod(&cluster, &pod), 0);
+        assert_used(&cluster, "n", 0, 0);
+        assert_int_equal(cluster_node(&cluster, "n")->devices[0].swapped.sum, 30);
+        pod.is_placed = false; /* C3: nobody knows on which device it is */
+        cluster_drop_pod(&cluster, "a");
+        assert_int_equal(cluster_put_pod(&cluster, &pod), 0);
+        assert_used(&cluster, "n", 30, 30);
         cluster_done(&cluster);
 }
 
@@ -183,6 +201,7 @@ static void a_pod_is_read_back_as_it_was_put(void **state)
 
         (void)state;
         pod.priority = -5;
+        pod.has_swap = true;
         assert_int_equal(cluster_put_pod(&cluster, &pod), 0);
         cluster_pod_get(cluster_pod(&cluster, "a"), &back);
         assert_memory_equal(&pod, &back, sizeof(pod));
@@ -199,6 +218,7 @@ int main(void)
                 cmocka_unit_test(a_bound_pod_without_a_device_counts_on_every_one),
                 cmocka_unit_test(what_a_list_lacks_is_gone_decisions_too),
                 cmocka_unit_test(sums_that_overflow_are_full_devices),
+                cmocka_unit_test(a_pod_with_swap_counts_apart),
                 cmocka_unit_test(a_pod_is_read_back_as_it_was_put),
         };
 

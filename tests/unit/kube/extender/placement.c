@@ -9,13 +9,20 @@
 
 #define NODE(...)                                                                                                      \
         {                                                                                                              \
-                (const struct placement_device[]){ __VA_ARGS__ },                                                      \
+                .devices = (const struct placement_device[]){ __VA_ARGS__ },                                           \
+                .n_devices =                                                                                           \
                         sizeof((const struct placement_device[]){ __VA_ARGS__ }) / sizeof(struct placement_device)     \
         }
 #define WANTS(...)                                                                                                     \
         {                                                                                                              \
-                (const struct placement_want[]){ __VA_ARGS__ },                                                        \
-                        sizeof((const struct placement_want[]){ __VA_ARGS__ }) / sizeof(struct placement_want), false  \
+                .wants = (const struct placement_want[]){ __VA_ARGS__ },                                               \
+                .n_wants = sizeof((const struct placement_want[]){ __VA_ARGS__ }) / sizeof(struct placement_want)      \
+        }
+#define WITH_SWAP(...)                                                                                                 \
+        {                                                                                                              \
+                .wants = (const struct placement_want[]){ __VA_ARGS__ },                                               \
+                .n_wants = sizeof((const struct placement_want[]){ __VA_ARGS__ }) / sizeof(struct placement_want),     \
+                .has_swap = true                                                                                       \
         }
 
 static void the_fullest_device_that_fits_is_taken(void **state)
@@ -46,8 +53,8 @@ static void a_sick_device_gets_nothing(void **state)
 
 static void a_refusal_says_what_would_help(void **state)
 {
-        const struct placement_node none = { NULL, 0 }, node = NODE({ .total = 80, .used = 50, .share_used = 900 },
-                                                                    { .total = 80, .used = 70, .share_used = 100 });
+        const struct placement_node none = { 0 }, node = NODE({ .total = 80, .used = 50, .share_used = 900 },
+                                                              { .total = 80, .used = 70, .share_used = 100 });
         const struct placement_request large = WANTS({ 81, 0, 0 }), full = WANTS({ 31, 0, 0 }),
                                        share = WANTS({ 30, 200, 0 }), two = WANTS({ 20, 0, 0 }, { 20, 0, 0 }),
                                        whole = WANTS({ 1, 1001, 0 });
@@ -242,24 +249,100 @@ static void neighbours_are_preferred_and_a_placement_comes_first(void **state)
         assert_int_equal(placement.device[2], 0);
 }
 
+#define SWAPPED(of, most, next)                                                                                        \
+        {                                                                                                              \
+                .sum = (of), .largest = (most), .second = (next)                                                       \
+        }
+
+static int outcome_of(const struct placement_node *node, const struct placement_request *request)
+{
+        struct placement placement;
+
+        return placement_pick(node, request, PLACEMENT_BINPACK, NULL, &placement);
+}
+
+static void those_with_swap_exceed_a_device_as_far_as_the_host_holds_their_exchange(void **state)
+{
+        const struct placement_device devices[] = { { .total = 80, .swapped = SWAPPED(120, 60, 60) } };
+        struct placement_node node = { devices, 1, 180, false };
+        const struct placement_request sixty = WITH_SWAP({ 60, 0, 0 });
+
+        (void)state;
+        assert_int_equal(outcome_of(&node, &sixty), PLACEMENT_OK); /* two of them exceed the device: all of the sum */
+        node.swap = 179;
+        assert_int_equal(outcome_of(&node, &sixty), PLACEMENT_E_HOST);
+        node.swap = 0;
+        assert_int_equal(outcome_of(&node, &sixty), PLACEMENT_E_NO_SWAP);
+}
+
+static void with_swap_one_fits_beside_those_without_and_without_it_beside_all(void **state)
+{
+        const struct placement_device devices[] = { { .total = 80, .used = 30, .swapped = SWAPPED(40, 40, 0) } };
+        const struct placement_node node = { devices, 1, 1000, false };
+        const struct placement_request most = WITH_SWAP({ 50, 0, 0 }), more = WITH_SWAP({ 51, 0, 0 }),
+                                       firm = WANTS({ 10, 0, 0 }), firmer = WANTS({ 11, 0, 0 });
+
+        (void)state;
+        assert_int_equal(outcome_of(&node, &most), PLACEMENT_OK);
+        assert_int_equal(outcome_of(&node, &more), PLACEMENT_E_FULL);
+        assert_int_equal(outcome_of(&node, &firm), PLACEMENT_OK);
+        assert_int_equal(outcome_of(&node, &firmer), PLACEMENT_E_FULL);
+        assert_int_equal(placement_rented(&devices[0]), 70);
+}
+
+static void one_with_swap_takes_turns_only_where_it_fits_beside_nobody(void **state)
+{
+        const struct placement_device devices[] = { { .total = 80, .swapped = SWAPPED(70, 40, 30) },
+                                                    { .total = 80, .swapped = SWAPPED(50, 30, 20) },
+                                                    { .total = 80, .used = 60 } };
+        const struct placement_node node = { devices, 3, 1000, false };
+        const struct placement_request small = WITH_SWAP({ 20, 0, 0 }), large = WITH_SWAP({ 40, 0, 0 });
+        struct placement placement;
+
+        (void)state;
+        assert_int_equal(placement_pick(&node, &small, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 2);
+        assert_in_range(placement_score(&node, &small, PLACEMENT_BINPACK, NULL, &placement), 1, 10);
+        assert_int_equal(placement_pick(&node, &large, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement_score(&node, &large, PLACEMENT_BINPACK, NULL, &placement), 0);
+}
+
+/* An exchange on one device moves what it has on the others. */
+static void a_set_with_swap_takes_host_memory_for_all_of_it(void **state)
+{
+        const struct placement_device devices[] = { { .total = 80, .swapped = SWAPPED(50, 50, 0), .nvlink = 2 },
+                                                    { .total = 80, .nvlink = 1 } };
+        struct placement_node node = { devices, 2, 130, false };
+        const struct placement_request two = WITH_SWAP(TWO_OF(40)), wide = WANTS(TWO_OF(40));
+
+        (void)state;
+        assert_int_equal(outcome_of(&node, &two), PLACEMENT_OK);
+        assert_int_equal(outcome_of(&node, &wide), PLACEMENT_E_TAKEN);
+        node.swap = 129;
+        assert_int_equal(outcome_of(&node, &two), PLACEMENT_E_HOST);
+}
+
 static uint64_t dice(uint64_t *seed, uint64_t sides)
 {
         *seed = *seed * 6364136223846793005u + 1442695040888963407u;
         return (*seed >> 33) % sides;
 }
 
-/* P1, P2, P4 and the range of scores, whatever the node and the request. */
+/* P1, P2, P4, P5 and the range of scores, whatever the node and the request. */
 static void nothing_is_promised_twice(void **state)
 {
         uint64_t seed = 42;
         unsigned int placed = 0;
 
         (void)state;
-        for (int round = 0; round < 20000; round++) {
+        for (int round = 0; round < 40000; round++) {
                 struct placement_device devices[4], after[4];
                 struct placement_want wants[4];
-                struct placement_node node = { devices, dice(&seed, 5) };
-                struct placement_request request = { wants, 1 + dice(&seed, 4), dice(&seed, 4) == 0 };
+                struct placement_node node = { devices, dice(&seed, 5), dice(&seed, 150), dice(&seed, 4) == 0 };
+                struct placement_request request = { wants, 1 + dice(&seed, 4), dice(&seed, 4) == 0,
+                                                     dice(&seed, 2) == 0 };
+                struct exchange_host host = { 0 };
                 struct placement_mix mix = { 0 };
                 enum placement_policy policy = (enum placement_policy)dice(&seed, 3);
                 struct placement placement;
@@ -271,6 +354,8 @@ static void nothing_is_promised_twice(void **state)
                                                                 .numa = (unsigned int)dice(&seed, 2),
                                                                 .nvlink = (uint32_t)dice(&seed, 16),
                                                                 .is_unhealthy = dice(&seed, 8) == 0 };
+                        for (uint64_t k = dice(&seed, 3); k; k--)
+                                exchange_add(&devices[i].swapped, 1 + dice(&seed, 20));
                         wants[i] = (struct placement_want){ .memory = 1 + dice(&seed, 30),
                                                             .share = (unsigned int)dice(&seed, 500) };
                         placement_mix_count(&mix, wants[i].memory);
@@ -287,17 +372,24 @@ static void nothing_is_promised_twice(void **state)
                 assert_true(placement_score(&node, &request, policy, &mix, &placement) <= PLACEMENT_SCORE_MAX);
                 for (size_t i = 0; i < request.n_wants; i++) {
                         assert_true(placement.device[i] < node.n_devices);
-                        after[placement.device[i]].used += wants[i].memory;
-                        after[placement.device[i]].share_used += wants[i].share;
+                        struct placement_device *on = &after[placement.device[i]];
+
+                        placement_charge(on, &wants[i], request.has_swap);
+                        node.is_spread |= request.has_swap && wants[i].set;
                         assert_false(devices[placement.device[i]].is_unhealthy);
-                        assert_true(after[placement.device[i]].used <= after[placement.device[i]].total);
+                        assert_true((request.has_swap ? on->used + wants[i].memory : placement_rented(on)) <=
+                                    on->total); /* P1, P5 */
                         assert_true(after[placement.device[i]].share_used <= PLACEMENT_WHOLE || !wants[i].share);
                         for (size_t k = 0; k < i; k++) /* P4 */
                                 assert_true(!wants[i].set || wants[i].set != wants[k].set ||
                                             placement.device[i] != placement.device[k]);
                 }
+                for (size_t i = 0; i < node.n_devices; i++)
+                        exchange_host_add(&host, &after[i].swapped,
+                                          after[i].used < after[i].total ? after[i].total - after[i].used : 0);
+                assert_true(!request.has_swap || exchange_host_needs(&host, node.is_spread) <= node.swap);
         }
-        assert_in_range(placed, 1500, 20000);
+        assert_in_range(placed, 1500, 40000);
 }
 
 int main(void)
@@ -316,6 +408,10 @@ int main(void)
                 cmocka_unit_test(a_container_on_two_devices_gets_neighbours_of_nvlink),
                 cmocka_unit_test(a_refusal_of_several_devices_says_how_many_are_missing),
                 cmocka_unit_test(neighbours_are_preferred_and_a_placement_comes_first),
+                cmocka_unit_test(those_with_swap_exceed_a_device_as_far_as_the_host_holds_their_exchange),
+                cmocka_unit_test(with_swap_one_fits_beside_those_without_and_without_it_beside_all),
+                cmocka_unit_test(one_with_swap_takes_turns_only_where_it_fits_beside_nobody),
+                cmocka_unit_test(a_set_with_swap_takes_host_memory_for_all_of_it),
                 cmocka_unit_test(nothing_is_promised_twice),
         };
 

@@ -304,6 +304,22 @@ static void on_how_many_devices_it_is_nobody_changes_later(void **state)
         assert_verdict(update("alice", "", two), "you may not change");
 }
 
+static void a_pod_says_at_its_creation_whether_it_has_swap(void **state)
+{
+        static const char with[] = "\"sublet.dev/swap\":\"true\"", without[] = "\"sublet.dev/swap\":\"false\"",
+                          bad[] = "\"sublet.dev/swap\":\"yes\"";
+
+        (void)state;
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, with), NULL);
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, without), NULL);
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, bad),
+                       "its annotation sublet.dev/swap is neither \"true\" nor \"false\"");
+        assert_verdict(create("{\"name\":\"c\"}", "", bad), NULL); /* it rents nothing */
+        assert_verdict(update("alice", with, with), NULL);
+        assert_verdict(update("alice", with, without), "you may not change");
+        assert_verdict(update("alice", "", with), "you may not change");
+}
+
 static void nobody_changes_the_seccomp_annotations_of_a_pod_that_rents(void **state)
 {
         static const char ours[] = "\"seccomp.security.alpha.kubernetes.io/pod\":\"unconfined\"";
@@ -345,6 +361,7 @@ int main(void)
                 cmocka_unit_test(a_pod_that_rents_gets_scheduler_class_and_profile),
                 cmocka_unit_test(a_container_on_several_devices_asks_kubelet_for_the_sum),
                 cmocka_unit_test(a_time_of_sleep_is_a_time_where_it_is_new),
+                cmocka_unit_test(a_pod_says_at_its_creation_whether_it_has_swap),
                 cmocka_unit_test(on_how_many_devices_it_is_nobody_changes_later),
                 cmocka_unit_test(our_variables_go_from_the_end_so_that_indices_hold),
                 cmocka_unit_test(a_container_that_asks_for_nothing_sees_no_device),
