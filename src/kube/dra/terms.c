@@ -81,6 +81,12 @@ static json_t *read_latency(const json_t *value, const char **why)
         return json_string(text);
 }
 
+static json_t *read_swap(const json_t *value, const char **why)
+{
+        *why = "true or false";
+        return json_is_boolean(value) ? json_string(json_is_true(value) ? "true" : "false") : NULL;
+}
+
 static json_t *read_capabilities(const json_t *value, const char **why)
 {
         static const char *const known[] = { "compute", "utility", "video", "graphics", "all" };
@@ -106,7 +112,11 @@ static const struct term {
         const char *name;
         json_t *(*read)(const json_t *value, const char **why);
 } terms[] = {
-        { "cap", read_cap }, { "class", read_class }, { "latency", read_latency }, { "capabilities", read_capabilities }
+        { "cap", read_cap },
+        { "class", read_class },
+        { "latency", read_latency },
+        { "swap", read_swap },
+        { "capabilities", read_capabilities },
 };
 
 static const struct term *find_term(const char *name)
@@ -136,7 +146,7 @@ static int add_term(json_t *to, const char *name, const json_t *value, struct er
         if (!strcmp(name, "share") || !strcmp(name, "memory"))
                 return complain(name, "ask for it by capacity, which the scheduler counts", err);
         if (!term)
-                return complain(name, "cap, class, latency and capabilities are known", err);
+                return complain(name, "cap, class, latency, swap and capabilities are known", err);
         text = term->read(value, &why);
         if (!text)
                 return complain(name, why, err);

@@ -25,6 +25,6 @@ bool terms_is_request(const char *request, const char *asked);
 /* T1. 0; -EINVAL with err. */
 int terms_judge(const json_t *allocation, struct err *err);
 
-/* The terms of one request, as fields of a row of PUT /v1/allocations: cap, class, latency, capabilities. The caller's
- * (json_decref). 0; -EINVAL with err (T2); -ENOMEM. */
+/* The terms of one request, as fields of a row of PUT /v1/allocations: cap, class, latency, swap, capabilities. The
+ * caller's (json_decref). 0; -EINVAL with err (T2); -ENOMEM. */
 int terms_read(const json_t *allocation, const char *request, json_t **ret, struct err *err);

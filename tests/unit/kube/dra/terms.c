@@ -49,6 +49,8 @@ static void terms_are_texts_of_a_row(void **state)
         assert_string_equal(terms_of(ENTRY("", ",'cap':50,'class':'batch','capabilities':['compute','utility']")),
                             "{'cap':'50','capabilities':'compute,utility','class':'batch'}");
         assert_string_equal(terms_of(ENTRY("'gpu'", ",'latency':'10ms'")), "{'latency':'10ms'}");
+        assert_string_equal(terms_of(ENTRY("", ",'swap':true")), "{'swap':'true'}");
+        assert_string_equal(terms_of(ENTRY("", ",'swap':false")), "{'swap':'false'}");
         /* Another request's, another driver's. */
         assert_string_equal(terms_of(ENTRY("'big'", ",'cap':50") "," ENTRY("'gpu','big'", ",'class':'normal'")),
                             "{'class':'normal'}");
@@ -72,7 +74,7 @@ static void what_is_not_known_is_refused_wherever_it_stands(void **state)
                 { "{'opaque':{'driver':'gpu.sublet.dev','parameters':{}}}",
                   "apiVersion gpu.sublet.dev/v1, kind Terms" },
                 { "{'opaque':{'driver':'gpu.sublet.dev'}}", "apiVersion gpu.sublet.dev/v1, kind Terms" },
-                { ENTRY("'other'", ",'swap':true"), "parameter swap for gpu.sublet.dev: cap, class, latency and" },
+                { ENTRY("'other'", ",'gpus':2"), "parameter gpus for gpu.sublet.dev: cap, class, latency, swap and" },
                 { ENTRY("", ",'share':30"), "parameter share for gpu.sublet.dev: ask for it by capacity" },
                 { ENTRY("", ",'cap':0"), "1 to 100" },
                 { ENTRY("", ",'cap':101"), "1 to 100" },
@@ -81,6 +83,7 @@ static void what_is_not_known_is_refused_wherever_it_stands(void **state)
                 { ENTRY("", ",'latency':'11'"), "1ms to 10s" },
                 { ENTRY("", ",'latency':'1us'"), "1ms to 10s" },
                 { ENTRY("", ",'latency':10"), "1ms to 10s" },
+                { ENTRY("", ",'swap':'true'"), "true or false" },
                 { ENTRY("", ",'capabilities':['profile']"), "a list of compute" },
                 { ENTRY("", ",'capabilities':'compute'"), "a list of compute" },
                 { ENTRY("", ",'capabilities':[]"), "a list of compute" },
