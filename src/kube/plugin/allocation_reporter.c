@@ -97,6 +97,8 @@ static json_t *device_json(const struct plugin_node *node, size_t i)
         for (size_t k = 0; k < node->n_devices; k++)
                 if (device->nvlink >> k & 1)
                         (void)json_array_append_new(links, json_integer(node->devices[k].index));
+        if (node->swap)
+                (void)json_object_set_new(json, "swap_bytes", json_integer((json_int_t)node->swap));
         if (device->numa >= 0)
                 (void)json_object_set_new(json, "numa", json_integer(device->numa));
         if (json_array_size(links))
@@ -155,6 +157,8 @@ static void annotate_devices(struct allocation_reporter *reporter, struct last_s
                 sent->devices_next = now + ANNOTATE_RETRY;
                 return;
         }
+        if (strstr(text, "\"swap_bytes\""))
+                atomic_store(&reporter->is_swap_told, true);
         free(sent->devices);
         sent->devices = TAKE(text);
         sent->devices_at = now;

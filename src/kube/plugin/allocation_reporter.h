@@ -38,6 +38,7 @@ struct allocation_reporter {
         char select[320];
         pthread_t thread;
         atomic_bool is_ending, is_resend_due;
+        atomic_bool is_swap_told; /* the node's annotation says how much memory is the host's */
 };
 
 /* 0; -errno with err. */

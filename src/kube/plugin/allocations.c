@@ -16,7 +16,7 @@ struct container_allocation {
         unsigned int share; /* permille; 0: not asked for */
         const struct plugin_device *devices[PLUGIN_DEVICES];
         size_t n_devices;
-        bool is_sound;
+        bool is_sound, has_swap;
 };
 
 struct work {
@@ -169,20 +169,26 @@ static void apply_annotation(struct work *work, const struct pods_pod *pod, stru
                 it->memory = (bytes)memory;
         if (share > 0 && share < it->share)
                 it->share = (unsigned int)share;
+        it->has_swap = json_is_true(json_object_get(given, "swap"));
 }
 
 /* A row for each of its devices. */
-static int emit(json_t *list, const struct pods_pod *pod, const struct container_allocation *it)
+static int emit(const struct work *work, json_t *list, const struct pods_pod *pod,
+                const struct container_allocation *it)
 {
         int r = 0;
 
-        for (size_t i = 0; i < it->n_devices; i++)
-                r |= json_array_append_new(list,
-                                           json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
-                                                     pod ? pod->namespace : "", "name", pod ? pod->name : "",
-                                                     "container", it->container, "uuid", it->devices[i]->uuid,
-                                                     "mem_bytes", (json_int_t)it->memory, "share_permille",
-                                                     (int)(it->share < 1000 ? it->share : 1000)));
+        for (size_t i = 0; i < it->n_devices; i++) {
+                json_t *row =
+                        json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
+                                  pod ? pod->namespace : "", "name", pod ? pod->name : "", "container", it->container,
+                                  "uuid", it->devices[i]->uuid, "mem_bytes", (json_int_t)it->memory, "share_permille",
+                                  (int)(it->share < 1000 ? it->share : 1000));
+
+                if (work->view->is_placed) /* A4 */
+                        (void)json_object_set_new(row, "swap", json_string(it->has_swap ? "true" : "false"));
+                r |= json_array_append_new(list, row);
+        }
         return r;
 }
 
@@ -200,7 +206,7 @@ int allocations_make(const struct allocations_view *view, struct allocations *re
 
                 if (list[i].memory && list[i].is_sound && view->is_placed)
                         apply_annotation(&work, pod, &list[i]);
-                if (list[i].memory && list[i].is_sound && emit(rows, pod, &list[i]) < 0)
+                if (list[i].memory && list[i].is_sound && emit(&work, rows, pod, &list[i]) < 0)
                         r = -ENOMEM;
                 work.said.n += list[i].memory && list[i].is_sound;
                 work.said.n_left_out += !list[i].is_sound;

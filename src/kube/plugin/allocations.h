@@ -7,6 +7,8 @@
  *  A2  The device is that of the ids. Where the extender places, it is the one written on the pod, because kubelet's
  *      choice of ids means nothing then. Where that names several, each has an equal part of what kubelet allocated.
  *  A3  An incomplete row is left out, with the reason: its container gets no lease.
+ *  A4  Where the extender places, it has counted whether a container has swap: the container itself, or its image, has
+ *      no say in that.
  */
 #pragma once
 

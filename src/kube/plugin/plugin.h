@@ -8,6 +8,8 @@
  *  P1  Ids that kubelet hands back are checked: unknown ones, duplicates and those of an unhealthy device are refused.
  *  P2  A container's memory is on one device. Where the extender places, it names the device on the pod, and the ids
  *      are only an amount: which ids kubelet chose means nothing.
+ *      Kubelet's account is one of sums. So where there is host memory for containers with swap, which together may
+ *      have more than the devices, it counts in ids; that nobody else gets them is the extender's affair.
  *  P3  Kubelet takes lists of at most 4 MiB: a unit that needs more is refused, and the message names one that fits.
  */
 #pragma once
@@ -35,6 +37,7 @@ struct plugin_device {
         char uuid[PLUGIN_UUID];
         unsigned int index; /* as in nvidia-smi */
         bytes memory;
+        bytes lent; /* beyond that, for containers with swap: it counts in ids, and is host memory */
         bool is_healthy;
         int numa;        /* -1: not known */
         uint32_t nvlink; /* bit i: joined with the device at i of the node's */
@@ -44,6 +47,7 @@ struct plugin_device {
 struct plugin_node {
         struct plugin_device devices[PLUGIN_DEVICES];
         size_t n_devices;
+        bytes swap;        /* the host's memory for tenants with --swap; 0: none */
         bool is_daemon_up; /* the daemon answers, so a container can start now */
         bool is_placed;    /* P2: ids mean no device, so kubelet is told no NUMA nodes */
 };
@@ -121,6 +125,7 @@ int plugin_pre_start(const struct plugin_resource *resource, const struct plugin
 /* Our RegisterRequest. endpoint: name of our socket in kubelet's directory. */
 int plugin_register(const char *resource, const char *endpoint, struct grpc_message *ret);
 
-/* The daemon's answer to /v1/devices. 0; -EPROTO. */
+/* The daemon's answer to /v1/devices. 0; -EPROTO. Nothing is lent yet. */
 int plugin_node_read(const json_t *root, struct plugin_node *ret);
+void plugin_node_lend(struct plugin_node *node); /* P2: an equal part of `swap` with each device */
 bool plugin_node_equal(const struct plugin_node *a, const struct plugin_node *b);

@@ -235,7 +235,7 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
                 env(grant, VARIABLE_ALIYUN_CONTAINER, "%zu", n);
         if (resource->is_aliyun && !ways->is_placed) {
                 env(grant, ANNOTATION_ALIYUN_INDEX, "%u", device->index);
-                env(grant, ANNOTATION_ALIYUN_DEVICE, "%u", plugin_ids(resource, device));
+                env(grant, ANNOTATION_ALIYUN_DEVICE, "%u", (unsigned int)(device->memory / resource->unit));
         }
         grant_devices(grant, node, ways, ways->is_placed ? NULL : amounts);
         if (!ways->lease || !device)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define BETWEEN "-_-"
+#define IDS_MOST (1u << 30)
 
 enum {
         PERCENT = 100,
@@ -23,8 +24,8 @@ unsigned int plugin_ids(const struct plugin_resource *resource, const struct plu
 
         switch (resource->kind) {
         case PLUGIN_MEMORY:
-                n = device->memory / resource->unit;
-                return n > 1u << 30 ? 1u << 30 : (unsigned int)n;
+                n = device->memory / resource->unit + device->lent / resource->unit;
+                return n > IDS_MOST ? IDS_MOST : (unsigned int)n;
         case PLUGIN_SHARE:
                 return PERCENT;
         case PLUGIN_COUNT:
@@ -57,7 +58,9 @@ int plugin_id_parse(const struct plugin_resource *resource, const struct plugin_
                 if (strlen(device->uuid) != (size_t)(between - id) ||
                     memcmp(device->uuid, id, (size_t)(between - id)) != 0)
                         continue;
-                if (number >= plugin_ids(resource, device))
+                /* Kubelet may have some that were offered when more was lent: there they are only an amount. */
+                if (number >=
+                    (node->is_placed && resource->kind == PLUGIN_MEMORY ? IDS_MOST : plugin_ids(resource, device)))
                         return -ENOENT;
                 *ret_device = i;
                 *ret_number = (unsigned int)number;
@@ -127,6 +130,7 @@ static uint32_t read_links(const json_t *row, const struct plugin_node *node)
 int plugin_node_read(const json_t *root, struct plugin_node *ret)
 {
         struct plugin_node node = { .is_daemon_up = true };
+        json_int_t swap = json_integer_value(json_object_get(json_array_get(root, 0), "swap_bytes"));
         int r = json_is_array(root) && json_array_size(root) <= PLUGIN_DEVICES ? 0 : -EPROTO;
 
         for (size_t i = 0; r == 0 && i < json_array_size(root); i++)
@@ -137,20 +141,28 @@ int plugin_node_read(const json_t *root, struct plugin_node *ret)
                                 r = -EPROTO;
         for (size_t i = 0; r == 0 && i < node.n_devices; i++)
                 node.devices[i].nvlink = read_links(json_array_get(root, i), &node);
+        node.swap = swap > 0 ? (bytes)swap : 0; /* the host's, the same in each row */
         if (r == 0)
                 *ret = node;
         return r;
 }
 
+void plugin_node_lend(struct plugin_node *node)
+{
+        for (size_t i = 0; i < node->n_devices; i++)
+                node->devices[i].lent = node->swap / node->n_devices;
+}
+
 bool plugin_node_equal(const struct plugin_node *a, const struct plugin_node *b)
 {
-        if (a->n_devices != b->n_devices || a->is_daemon_up != b->is_daemon_up)
+        if (a->n_devices != b->n_devices || a->is_daemon_up != b->is_daemon_up || a->swap != b->swap)
                 return false;
         for (size_t i = 0; i < a->n_devices; i++) {
                 const struct plugin_device *x = &a->devices[i], *y = &b->devices[i];
 
                 if (strcmp(x->uuid, y->uuid) != 0 || x->index != y->index || x->memory != y->memory ||
-                    x->is_healthy != y->is_healthy || x->numa != y->numa || x->nvlink != y->nvlink)
+                    x->lent != y->lent || x->is_healthy != y->is_healthy || x->numa != y->numa ||
+                    x->nvlink != y->nvlink)
                         return false;
         }
         return true;

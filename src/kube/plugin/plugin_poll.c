@@ -60,6 +60,9 @@ static void *poll_daemon(void *context)
                         node.is_daemon_up = last.is_daemon_up && clock_now() - answered_at < SILENCE;
                 }
                 node.is_placed = plugin->ways.is_placed;
+                /* Only once the extender can know what a device has: without the annotation it would divide the sum. */
+                if (node.is_placed && atomic_load(&plugin->reporter.is_swap_told))
+                        plugin_node_lend(&node);
                 if (!plugin_node_equal(&node, &last) && write(plugin->report_fd, &node, sizeof(node)) == sizeof(node))
                         last = node;
                 (void)nanosleep(&second, NULL);

@@ -93,6 +93,16 @@ contained() {
         [ "$output" = "got_mib=2048" ]
 }
 
+@test "leases that a library keeps are of the devices' memory, whatever host memory there is for others" {
+        daemon_end TERM
+        daemon_start --swap 20G
+        preloading
+        lists "$memory" '32 32'
+        ids "$first" 0 1
+        ask allocate "$memory" "${ids[@]}"
+        [ "$("$sublet" ps --json | jq -c 'map(.swap)')" = '[false]' ]
+}
+
 @test "a lease ends when kubelet's checkpoint has dropped its allocation, and not before it can have it" {
         preloading
         ids "$first" 0 1

@@ -163,6 +163,33 @@ sent_again() { grep -c 'all allocations are sent again' "$machine/plugin" || tru
         kill "$apiserver"
 }
 
+@test "the host's memory for swap counts in ids where the extender places, once the node says how much it is, and nowhere else" {
+        daemon_end TERM
+        daemon_start --swap 20G
+        cluster_start
+        plugin_start # kubelet chooses by itself: an id is memory of its device
+        lists $memory '32 32'
+        plugin_end
+        plugin_start --placed --node n1 --server "$api" --token-file "$machine/token"
+        lists $memory '52 52'
+        lists $share '200 200'
+        curl -sf -H "Authorization: Bearer token" "$api/api/v1/nodes/n1" |
+                jq -e '.metadata.annotations["sublet.dev/devices"] | fromjson | map([.mem_bytes, .swap_bytes]) == [[17179869184, 21474836480], [17179869184, 21474836480]]'
+        # whether a container has swap is what the extender has counted, also of ids that are not offered any more
+        checkpoint u-web $first-_-25
+        told '.[0] | .mem_bytes == 1073741824 and .swap == "false"'
+        jq -nc --arg a '{"node":"n1","containers":{"main":{"device":1,"mem_bytes":2147483648,"swap":true}}}' '[{kind: "Pod",
+                metadata: {name: "web", namespace: "shop", uid: "u-web", annotations: {"sublet.dev/allocation": $a}},
+                spec: {nodeName: "n1"}, status: {phase: "Pending"}}]' |
+                curl -sf -H "Authorization: Bearer token" "$api/fake/objects" --data-binary @-
+        told '.[0].swap == "true"'
+        daemon_end TERM
+        daemon_start
+        lists $memory '32 32'
+        told '.[0].swap == "true"'
+        kill "$apiserver"
+}
+
 @test "memory is packed on the device that has least left, and enough" {
         plugin_start
         ask wait $memory

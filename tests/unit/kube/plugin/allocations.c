@@ -153,7 +153,13 @@ static void where_the_extender_places_the_pod_says_the_device_and_kubelet_the_am
                 "n1", "Pending");
         assert_string_equal(row(make(text, &pods), 0),
                             "{\"pod\":\"u1\",\"namespace\":\"shop\",\"name\":\"web\",\"container\":\"main\","
-                            "\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296,\"share_permille\":0}");
+                            "\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296,\"share_permille\":0,"
+                            "\"swap\":\"false\"}");
+        /* It was counted so, whatever the container asks for. */
+        pod_put(&pods, "u1", ALLOCATION,
+                GIVEN("n1", "{\"device\":0,\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296,\"swap\":true}"), "n1",
+                "Pending");
+        assert_non_null(strstr(row(make(text, &pods), 0), "\"swap\":\"true\""));
         /* Numbers where it says no UUID; and the smaller amount, whichever it is. */
         pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":1,\"uuid\":\"\",\"mem_bytes\":1073741824}"), "n1",
                 "Pending");

@@ -77,6 +77,28 @@ static void a_device_has_as_many_ids_as_whole_units(void **state)
         assert_int_equal(plugin_ids(&seats, &two.devices[1]), 4);
 }
 
+/* What is offered may become less: kubelet has what it has. */
+static void host_memory_counts_in_ids_where_these_are_only_an_amount(void **state)
+{
+        struct plugin_node node = two;
+        unsigned int number;
+        size_t device;
+
+        (void)state;
+        node.swap = 20 * GIB;
+        plugin_node_lend(&node);
+        assert_int_equal(plugin_ids(&memory, &node.devices[0]), 16 + 10);
+        assert_int_equal(plugin_ids(&memory, &node.devices[1]), 8 + 10);
+        assert_int_equal(plugin_ids(&share, &node.devices[1]), 100);
+        assert_false(plugin_node_equal(&node, &two));
+        assert_int_equal(plugin_id_parse(&memory, &node, "GPU-b-_-17", &device, &number), 0);
+        assert_int_equal(plugin_id_parse(&memory, &node, "GPU-b-_-18", &device, &number), -ENOENT);
+        node = two;
+        node.is_placed = true;
+        assert_int_equal(plugin_id_parse(&memory, &node, "GPU-b-_-17", &device, &number), 0);
+        assert_int_equal(plugin_id_parse(&share, &node, "GPU-b-_-100", &device, &number), -ENOENT);
+}
+
 static void an_id_has_one_spelling(void **state)
 {
         unsigned int number;
@@ -340,6 +362,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_device_has_as_many_ids_as_whole_units),
+                cmocka_unit_test(host_memory_counts_in_ids_where_these_are_only_an_amount),
                 cmocka_unit_test(an_id_has_one_spelling),
                 cmocka_unit_test(a_list_has_every_id_and_its_health),
                 cmocka_unit_test(a_list_that_kubelet_would_not_take_is_refused_with_a_unit_that_it_would),
