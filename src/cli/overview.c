@@ -45,6 +45,8 @@ static int put_devices(struct overview *overview, const json_t *answer)
                 put_health(to, json_object_get(from, "health"));
                 to->n_others = (unsigned int)field_number(json_object_get(from, "others"), "tenants");
                 to->others = field_number(json_object_get(from, "others"), "held_bytes");
+                to->swap = field_number(from, "swap_bytes");
+                to->swap_used = field_number(from, "swap_used_bytes");
         }
         free(overview->devices);
         overview->devices = devices;
@@ -113,6 +115,19 @@ static void read_minute(struct overview_row *row, const json_t *minute, nsec now
         row->n_sums = 1;
 }
 
+static void read_sleep(struct overview_row *row, const json_t *tenant, const json_t *device)
+{
+        const char *state = field_text(tenant, "state");
+        bool is_out = !strcmp(state, "suspended");
+
+        copy(row->waits_for, sizeof(row->waits_for), tenant, "waits_for");
+        if (is_out && field_is(tenant, "swap"))
+                (void)snprintf(row->asleep, sizeof(row->asleep), "out%s", *row->waits_for ? ", waits" : "");
+        else if (is_out || !strcmp(state, "suspending") || !strcmp(state, "resuming"))
+                (void)snprintf(row->asleep, sizeof(row->asleep), "%s", state);
+        row->swapped = field_number(device, "swapped_bytes");
+}
+
 static void read_row(struct overview_row *row, const json_t *tenant, const json_t *device)
 {
         double cap = field_permille(device, "cap_permille");
@@ -137,6 +152,7 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
         row->n_refused = field_number(device, "refused");
         row->used = (nsec)field_number(device, "used_ns");
         row->is_waiting = field_is(device, "waiting");
+        read_sleep(row, tenant, device);
         row->borrowed = loans_sum(field_array(device, "borrowed"));
         row->lent = loans_sum(field_array(device, "lent"));
         engines_format(json_object_get(device, "engines"), row->engines, sizeof(row->engines));

@@ -25,6 +25,7 @@ struct overview_device {
         double temperature, watts, watts_limit, clock; /* degrees Celsius, watts, hertz; 0: not known */
         unsigned int n_others;                         /* tenants that the asker may not see */
         bytes others;                                  /* what they hold */
+        bytes swap, swap_used;                         /* of the host, for suspended tenants; swap 0: no limit */
 };
 
 struct overview_process {
@@ -43,8 +44,11 @@ struct overview_row {
         uint64_t n_refused;
         nsec used, since;
         bool is_waiting;
-        char engines[96];                                      /* besides graphics and compute, with work: "copy 12%" */
-        bytes borrowed, lent;                                  /* of the job's other tenants; to them */
+        char asleep[16];      /* "suspended", "resuming"; of one with --swap "out", "out, waits"; empty: it is there */
+        char waits_for[96];   /* for what one that is out waits; empty: for nothing */
+        bytes swapped;        /* what of it is in host memory instead */
+        char engines[96];     /* besides graphics and compute, with work: "copy 12%" */
+        bytes borrowed, lent; /* of the job's other tenants; to them */
         struct overview_process processes[OVERVIEW_PROCESSES]; /* the first of them */
         unsigned int n_shown;
 

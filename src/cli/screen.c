@@ -15,6 +15,7 @@ enum {
         DEVICE_WIDTH = 3,
         PERCENT = 6,
         DEVICE_NAME = 14,
+        ASLEEP = 16, /* "suspended 123.4G" */
 };
 
 enum column {
@@ -59,16 +60,23 @@ static void widen(struct columns *columns, enum column column, int more, int mos
 
 /* Whole columns go where there is no room, the least needed first. Spare room goes to the bar, the last minute and the
  * name, in this order of need. */
-static struct columns columns_of(int width, bool has_engines)
+static struct columns columns_of(int width, const struct overview *overview)
 {
         static const enum column dispensable[] = { ENGINES, WAITS, REFUSED, DEVICE, SHARE, BAR };
+        bool has_engines = false, has_sleepers = false;
         struct columns columns;
         int more, column = 0;
 
+        for (size_t i = 0; i < overview->n_rows; i++) {
+                has_engines |= *overview->rows[i].engines != '\0';
+                has_sleepers |= *overview->rows[i].asleep != '\0';
+        }
         memcpy(columns.width, narrowest, sizeof(columns.width));
         columns.width[ENGINES] = has_engines ? columns.width[ENGINES] : 0;
+        columns.width[WAITS] = has_sleepers ? ASLEEP : columns.width[WAITS];
         for (size_t i = 0; i < ARRAY_SIZE(dispensable) && width_of(&columns) > width; i++)
-                columns.width[dispensable[i]] = 0;
+                if (dispensable[i] != WAITS || !has_sleepers) /* nothing else says it */
+                        columns.width[dispensable[i]] = 0;
         more = width - width_of(&columns) - GAP;
         if (more > 0 && columns.width[WAITS]) {
                 columns.width[SPARK] = more > 12 ? 12 : more;
@@ -171,14 +179,19 @@ static void append(char *text, size_t size, size_t most, const char *part)
 /* Below it, what is known of its health and of others; parts that do not fit are left out, the last ones first. */
 static bool has_more(const struct overview_device *device)
 {
-        return device->temperature > 0 || device->watts > 0 || device->clock > 0 || device->n_others;
+        return device->temperature > 0 || device->watts > 0 || device->clock > 0 || device->n_others ||
+               device->swap_used;
 }
 
 static void draw_more(const struct overview_device *device, struct frame *frame, int row)
 {
         size_t most = frame->n_columns > 3 ? (size_t)frame->n_columns - 3 : 0;
-        char text[256] = "", others[64] = "", temperature[32] = "", power[64] = "", clock[32] = "", held[BYTES_TEXT];
+        char text[256] = "", others[64] = "", temperature[32] = "", power[64] = "", clock[32] = "", held[BYTES_TEXT],
+             swap[96] = "", of[BYTES_TEXT];
 
+        if (device->swap_used)
+                (void)snprintf(swap, sizeof(swap), "in host memory: %s%s%s", short_bytes(device->swap_used, held),
+                               device->swap ? " of " : "", device->swap ? short_bytes(device->swap, of) : "");
         if (device->n_others)
                 (void)snprintf(others, sizeof(others), "others: %u hold %s", device->n_others,
                                short_bytes(device->others, held));
@@ -190,6 +203,7 @@ static void draw_more(const struct overview_device *device, struct frame *frame,
                 (void)snprintf(power, sizeof(power), "%.0f W", device->watts);
         if (device->clock > 0)
                 (void)snprintf(clock, sizeof(clock), "%.0f MHz", device->clock / 1e6);
+        append(text, sizeof(text), most, swap);
         append(text, sizeof(text), most, others);
         append(text, sizeof(text), most, temperature);
         append(text, sizeof(text), most, power);
@@ -245,7 +259,12 @@ static void draw_row(const struct overview_row *row, const struct columns *colum
         put_right(frame, columns, y, MEMORY, memory_style(row->held, row->quota), text);
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)row->n_refused);
         put_right(frame, columns, y, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
-        put_left(frame, columns, y, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
+        if (*row->asleep)
+                (void)snprintf(text, sizeof(text), "%s%s%s", row->asleep, row->swapped ? " " : "",
+                               row->swapped ? short_bytes(row->swapped, held) : "");
+        else
+                (void)snprintf(text, sizeof(text), "%s", row->is_waiting ? "wait" : "");
+        put_left(frame, columns, y, WAITS, *row->asleep && !*row->waits_for ? STYLE_DIM : STYLE_WARN, text);
         put_left(frame, columns, y, ENGINES, STYLE_PLAIN, row->engines);
         frame_spark(frame, y, columns->at[SPARK], columns->width[SPARK], row->minute, OVERVIEW_MINUTE);
 }
@@ -280,30 +299,23 @@ static int draw_tenant(const struct screen *screen, const struct columns *column
         return y;
 }
 
-static bool has_engines(const struct overview *overview)
-{
-        for (size_t i = 0; i < overview->n_rows; i++)
-                if (*overview->rows[i].engines)
-                        return true;
-        return false;
-}
-
-/* What it has besides: "copy 12%, borrows 1G, lends 512M, ". */
+/* What it has besides: "copy 12%, borrows 1G, lends 512M, waits for others, which are on their way, ". */
 static void besides(const struct overview_row *row, char *ret, size_t size)
 {
         char borrowed[BYTES_TEXT], lent[BYTES_TEXT];
 
-        (void)snprintf(ret, size, "%s%s%s%s%s%s%s%s", row->engines, *row->engines ? ", " : "",
+        (void)snprintf(ret, size, "%s%s%s%s%s%s%s%s%s%s%s", row->engines, *row->engines ? ", " : "",
                        row->borrowed ? "borrows " : "", row->borrowed ? short_bytes(row->borrowed, borrowed) : "",
                        row->borrowed ? ", " : "", row->lent ? "lends " : "",
-                       row->lent ? short_bytes(row->lent, lent) : "", row->lent ? ", " : "");
+                       row->lent ? short_bytes(row->lent, lent) : "", row->lent ? ", " : "",
+                       *row->waits_for ? "waits for " : "", row->waits_for, *row->waits_for ? ", " : "");
 }
 
 /* The details of the chosen row. */
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
         const struct overview_row *row = &screen->overview->rows[screen->chosen];
-        char text[600], more[256], cap[WHEN_TEXT], peak[BYTES_TEXT],
+        char text[700], more[352], cap[WHEN_TEXT], peak[BYTES_TEXT],
                 sms[sizeof(row->sms) + 8] = "", job[sizeof(row->job) + 8] = "";
 
         if (*row->sms)
@@ -350,7 +362,8 @@ static void draw_help(struct frame *frame, int y, int n_rows)
                 "",
                 "GPU TIME: the bar is NOW, the tenant's part of the device's time in the",
                 "last second; the first mark is its SHARE, the second its cap.",
-                "WAIT: it has work and is not on the device. REFUSED: by its quota.",
+                "WAIT: it has work and is not on the device; or it is suspended, with so much",
+                "in host memory, and one with --swap out. REFUSED: by its quota.",
         };
 
         for (int i = 0; i < (int)ARRAY_SIZE(lines) && i < n_rows; i++)
@@ -403,7 +416,7 @@ static void keep_in_sight(struct screen *screen, int n_shown)
 void screen_draw(struct screen *screen, struct frame *frame)
 {
         const struct overview *overview = screen->overview;
-        struct columns columns = columns_of(frame->n_columns, has_engines(overview));
+        struct columns columns = columns_of(frame->n_columns, overview);
         int top = draw_devices(screen, frame) + 2, end = frame->n_rows - (screen->has_keys ? 2 : 0);
         int n_shown = end - top, more;
 

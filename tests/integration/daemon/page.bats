@@ -91,6 +91,29 @@ browse() {
         [[ ! ${lines[1]} =~ one\ [1-9] ]]
 }
 
+@test "who is suspended is shown, with what of it is in host memory, and who waits to come in" {
+        node_end
+        machine_end
+        machine_start --memory 4G
+        daemon_start --listen "127.0.0.1:$port" --swap 8G --swap-cost 50%
+        local kept=$plain/tests/gpu/gpu-kept name
+        for name in one two; do lodger "$name" --mem 2500M --swap -- "$kept" 128; done # of which one fits
+        mkfifo "$machine/feed" && exec {feed}<> "$machine/feed" # from which it hears nothing
+        # shellcheck disable=SC2016 # for the inner shell
+        lodger idle --mem 1G -- sh -c 'exec "$0" 64 FED < "$1"' "$kept" "$machine/feed"
+        wait_for grep -q '^ready' "$machine/idle"
+        "$sublet" suspend idle
+        live='document.querySelectorAll("#tenants tbody th").length == 3 && document.getElementById("state").textContent == "live"'
+        # shellcheck disable=SC2016 # for the page
+        local until_so='new Promise((done) => { const t = setInterval(() => { const s = `${%s}`; if (%s.test(s)) { clearInterval(t); done(s); } }, 50); })' rows='[...document.querySelectorAll("#tenants tbody tr")].map((r) => r.innerText.replace(/\s+/g, " ")).join(";")'
+        # shellcheck disable=SC2059 # a format of ours
+        run -0 browse "$(printf "$until_so" "$rows" '/idle .*MiB in host memory .*suspended.*(one|two) .*MiB in host memory .*out/')" \
+                "$(printf "$until_so" "$rows" '/out, waits/')" \
+                "$(printf "$until_so" 'document.querySelector("#devices").innerText' '/iB of suspended tenants, of 8 GiB/')" \
+                "$(printf "$until_so" '[...document.querySelectorAll("#tenants td")].map((e) => e.title).join(";")' '/waits for others, /')"
+        echo "$output"
+}
+
 @test "a screen reader can read it: every table has headings, every control a name" {
         run -0 browse '[...document.querySelectorAll("button, select, [role=img], [role=region]")].filter((e) => !(e.textContent || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length)).length' \
                 '[...document.querySelectorAll("table")].every((t) => t.querySelectorAll("thead th[scope=col]").length > 0)' \

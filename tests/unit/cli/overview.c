@@ -42,6 +42,35 @@ static void an_answer_becomes_rows(void **state)
         overview_done(&overview);
 }
 
+static struct overview_row sleeper(const char *state, bool has_swap, const char *waits_for)
+{
+        struct overview overview = { 0 };
+        struct overview_row row;
+        json_t *tenants = json_pack("[{s:s, s:s, s:b, s:s?, s:[{s:i, s:I}]}]", "tenant", "a", "state", state, "swap",
+                                    (int)has_swap, "waits_for", waits_for, "devices", "index", 0, "swapped_bytes",
+                                    (json_int_t)GIB);
+
+        assert_int_equal(overview_update(&overview, NULL, tenants, NSEC_PER_SEC), 0);
+        row = overview.rows[0];
+        overview_done(&overview);
+        json_decref(tenants);
+        return row;
+}
+
+static void who_is_suspended_or_out_is_asleep(void **state)
+{
+        (void)state;
+        assert_string_equal(sleeper("running", true, NULL).asleep, "");
+        assert_string_equal(sleeper("suspended", false, NULL).asleep, "suspended");
+        assert_int_equal(sleeper("suspended", false, NULL).swapped, GIB);
+        assert_string_equal(sleeper("suspended", true, NULL).asleep, "out");
+        assert_string_equal(sleeper("suspended", true, "others").asleep, "out, waits");
+        assert_string_equal(sleeper("suspended", true, "others").waits_for, "others");
+        assert_string_equal(sleeper("suspending", true, NULL).asleep, "suspending");
+        assert_string_equal(sleeper("resuming", false, NULL).asleep, "resuming");
+        assert_string_equal(sleeper("ended", false, NULL).asleep, "");
+}
+
 static void a_minute_is_remembered_second_by_second(void **state)
 {
         struct overview overview = { 0 };
@@ -143,6 +172,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(an_answer_becomes_rows),
+                cmocka_unit_test(who_is_suspended_or_out_is_asleep),
                 cmocka_unit_test(a_minute_is_remembered_second_by_second),
                 cmocka_unit_test(what_is_hidden_keeps_its_minute),
                 cmocka_unit_test(who_goes_is_forgotten),

@@ -103,6 +103,31 @@ static void what_a_device_tells_fits_or_is_left_out(void **state)
         device.n_others = 0;
 }
 
+static void a_sleeper_is_said_with_what_of_it_is_in_host_memory(void **state)
+{
+        struct overview overview = overview_of(3);
+        struct screen screen = { .overview = &overview, .has_keys = true, .chosen = 1 };
+        const char *text;
+
+        (void)state;
+        (void)strcpy(rows[0].asleep, "suspended");
+        rows[0].swapped = 20 * GIB;
+        (void)strcpy(rows[1].asleep, "out, waits");
+        (void)strcpy(rows[1].waits_for, "others, until their turns are over");
+        device.swap = 200 * GIB;
+        device.swap_used = 20 * GIB;
+        text = draw(&screen, 24, 90);
+        assert_non_null(strstr(text, " suspended 20G    ▁"));
+        assert_non_null(strstr(text, " out, waits       ▁"));
+        assert_non_null(strstr(text, "\n   in host memory: 20G of 200G\n"));
+        assert_non_null(
+                strstr(text, "\nt01: normal, cap none, waits for others, until their turns are over, promised"));
+        assert_non_null(strstr(draw(&screen, 24, 68), " suspended 20G\n")); /* of more use there than SHARE */
+        device.swap = 0;
+        assert_non_null(strstr(draw(&screen, 24, 80), "\n   in host memory: 20G\n"));
+        device.swap_used = 0;
+}
+
 static void processes_are_below_their_tenant(void **state)
 {
         struct overview overview = overview_of(3);
@@ -252,6 +277,7 @@ int main(void)
                 cmocka_unit_test(a_part_of_the_multiprocessors_is_said_of_the_chosen),
                 cmocka_unit_test(it_fits_80_by_24),
                 cmocka_unit_test(what_a_device_tells_fits_or_is_left_out),
+                cmocka_unit_test(a_sleeper_is_said_with_what_of_it_is_in_host_memory),
                 cmocka_unit_test(processes_are_below_their_tenant),
                 cmocka_unit_test(engines_have_a_column_where_there_is_room),
                 cmocka_unit_test(the_chosen_row_stays_in_sight),

@@ -55,6 +55,15 @@ function memoryGauge(device, rows) {
         return gauge('Memory', it, `${bytes(device.held_bytes)} held, ${bytes(device.leased_bytes)} leased of ${bytes(device.memory_bytes)}`);
 }
 
+// What suspended tenants have in host memory instead, of what the host has for them; each where it comes from.
+function hostGauge(device, rows) {
+        const asleep = rows.filter((r) => r.swapped_bytes);
+        const it = track(`In host memory: ${asleep.map((r) => `${r.tenant} ${bytes(r.swapped_bytes)}`).join(', ')}`);
+        const scale = 1000 / Math.max(1, device.swap_bytes, asleep.reduce((sum, r) => sum + r.swapped_bytes, 0));
+        it.append(...asleep.map((r) => Object.assign(part(r.tenant, r.swapped_bytes * scale), { title: `${r.tenant}: ${bytes(r.swapped_bytes)}` })));
+        return gauge('In host', it, `${bytes(device.swap_used_bytes)} of suspended tenants${device.swap_bytes ? `, of ${bytes(device.swap_bytes)}` : ''}`);
+}
+
 function sharing(device) {
         const period = device.period_ns ? `, period ${span(device.period_ns)}` : '';
         return device.mode === 'time' ? `policy ${device.policy}${period}` : `mode ${device.mode}`;
@@ -83,7 +92,10 @@ function deviceCard(device, rows) {
         const told = healthOf(device);
         if (told)
                 name.append(element('span', { className: 'health', textContent: told }));
-        return element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
+        const card = element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
+        if (rows.some((r) => r.swapped_bytes))
+                card.append(hostGauge(device, rows));
+        return card;
 }
 
 // ---- tenants ---------------------------------------------------------------------------------------------------------
@@ -104,8 +116,16 @@ function memoryCell(row) {
         const full = row.held_bytes > row.quota_bytes ? 'bad' : row.held_bytes > row.quota_bytes * 0.95 ? 'warn' : '';
         const it = element('div', { className: 'track' }, part(row.tenant, row.held_bytes * 1000 / Math.max(1, row.quota_bytes)));
         it.setAttribute('aria-hidden', 'true');
-        return element('div', { className: 'cell' }, it,
+        const cell = element('div', { className: 'cell' }, it,
                 element('span', { className: `figure ${full}`, textContent: `${bytes(row.held_bytes)} / ${bytes(row.quota_bytes)}` }));
+        return row.swapped_bytes ? [cell, element('small', { className: 'details', textContent: `${bytes(row.swapped_bytes)} in host memory` })] : [cell];
+}
+
+// Whether it is on the device, in the words of `sublet top`; one with --swap is out for others, or waits to come in.
+function stateCell(row) {
+        const isOut = row.state === 'suspended' && row.swap, isWaiting = Boolean(row.waiting || row.waits_for);
+        const text = isOut ? `out${row.waits_for ? ', waits' : ''}` : /^(suspend|resum)/.test(row.state) ? row.state : row.waiting ? 'waits' : '';
+        return element('td', { className: isWaiting ? 'warn' : '', textContent: text, title: row.waits_for ? `waits for ${row.waits_for}` : '' });
 }
 
 // Engines besides graphics and compute, loans, and processes: below the command.
@@ -121,8 +141,8 @@ function tenantRow(row) {
         const td = (className, text) => element('td', { className, textContent: text });
         const name = element('th', { scope: 'row' }, element('span', { className: `swatch t${colourOf(row.tenant)}` }), row.tenant);
         return element('tr', {}, name, td('n', row.index), td('', row.class), element('td', {}, timeCell(row)), td('n', percent(row.share_permille)),
-                td('n', row.cap_permille && row.cap_permille < 1000 ? percent(row.cap_permille) : '–'), element('td', {}, memoryCell(row)),
-                td(`n ${row.refused ? 'warn' : ''}`, number(row.refused, 0)), td(row.waiting ? 'warn' : '', row.waiting ? 'waits' : ''),
+                td('n', row.cap_permille && row.cap_permille < 1000 ? percent(row.cap_permille) : '–'), element('td', {}, ...memoryCell(row)),
+                td(`n ${row.refused ? 'warn' : ''}`, number(row.refused, 0)), stateCell(row),
                 Object.assign(element('td', { className: 'command' }, row.command || '', element('small', { className: 'details', textContent: detailsOf(row) })), { title: `${row.command || ''} (uid ${row.uid}, ${row.processes} processes${row.job ? `, job ${row.job}` : ''}${row.group ? `, group ${row.group}` : ''}${row.sms ? `, multiprocessors: ${row.sms}` : ''})` }));
 }
 
