@@ -44,7 +44,8 @@ static void print_place(const struct object_pod *pod)
                         (void)printf(" and %u%% of the time", pod->wants[i].share / (PLACEMENT_WHOLE / 100));
                 if (pod->is_placed)
                         (void)printf(" of device %u", pod->devices[i]);
-                (void)printf(" on node %s%s\n", pod->node, pod->is_placed ? "" : " (device not known)");
+                (void)printf(" on node %s%s%s\n", pod->node, pod->is_placed ? "" : " (device not known)",
+                             pod->has_swap ? ", in turns with others" : "");
         }
 }
 

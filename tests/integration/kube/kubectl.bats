@@ -145,3 +145,22 @@ explain() {
         [ "$status" -eq 1 ]
         [[ $output == 'usage: kubectl sublet set POD'* ]]
 }
+
+@test "explain: a pod with swap, beside others with which it would take turns" {
+        local devices='[{"index":0,"mem_bytes":85899345920,"swap_bytes":128849018880}]' other
+        jq -nc --arg d "$devices" '{items: [{metadata: {name: "n1", annotations: {"sublet.dev/devices": $d}}}]}' > nodes.json
+        echo '{"items":[]}' > pods.json
+        swapping() { jq -c '.metadata.annotations["sublet.dev/swap"] = "true"' <<< "$(waiting "$@")"; }
+        other=$(jq -c '.spec.nodeName = "n1" | .metadata.annotations["sublet.dev/allocation"] = "{\"containers\":{\"main\":{\"device\":0,\"swap\":true}}}"' <<< "$(swapping other 60)")
+        explain "$(swapping fits 60)" "$other"
+        [[ ${lines[1]} == '  n1: it has room'* ]]
+        explain "$(swapping more 61)"
+        [ "${lines[1]}" = '  n1: 61 GiB of GPU memory with sublet.dev/swap beside that of others: its 120 GiB of host memory for those do not hold what their exchange would need' ]
+        [ "${lines[2]}" = '    it would fit without a/other' ]
+        explain "$(waiting firm 30)"
+        [ "${lines[1]}" = '  n1: 30 GiB of GPU memory asked for on one device, the most free is 20 GiB (device 0)' ]
+        explain "$other"
+        [ "$output" = 'container main has 60 GiB of device 0 on node n1, in turns with others' ]
+        run kubectl-sublet
+        [[ ${lines[1]} =~ ^n1\ +0\ +60\ GiB\ /\ 80\ GiB\ .*\ a/other:main\ 60\ GiB ]]
+}
