@@ -186,6 +186,8 @@ static int serve_debug_memory(struct request *request)
                 rm_put64(params, SIZE, OFFSET_AT, offset + done);
                 rm_put64(params, SIZE, POINTER_AT, pointer + done);
                 r = perform(request);
+                if (write_besides(request) < 0)
+                        r = -EFAULT;
                 if (!piece || !request_is_done(request, r))
                         break;
         }

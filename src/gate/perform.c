@@ -4,6 +4,7 @@
  * and everything back to what the tenant wrote before the reply.
  */
 #include "gate/perform.h"
+#include "gate/move/move.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
@@ -32,13 +33,21 @@ void tenant_fd_put(struct tenant_fd *fd)
         fd->fd = -1;
 }
 
-int tenant_read(const struct request *request, void *to, uint64_t from, size_t size)
+/* The memory may not come for as long as the tenant likes: meanwhile the call is not under way (T1 in move/move.h). */
+int tenant_read(struct request *request, void *to, uint64_t from, size_t size)
 {
         struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
         const struct gate_host *host = request->gate->host;
-        int r = size ? host->read(request->thread, &ours, &theirs, 1) : 0;
+        int r, r2;
 
-        return r < 0 || !size || host->is_there(request) ? r : -ESRCH;
+        if (!size)
+                return 0;
+        move_leave(request);
+        r = host->read(request->thread, &ours, &theirs, 1);
+        r2 = move_enter(request);
+        if (r < 0 || r2 < 0)
+                return r < 0 ? r : r2;
+        return host->is_there(request) ? r : -ESRCH;
 }
 
 /* The answer of a call of a killed thread must not go into the memory of whoever has its number by now. The number can
@@ -50,11 +59,21 @@ static int pieces_write(const struct request *request, const struct iovec *ours,
         return host->is_there(request) ? host->write(request->thread, ours, theirs, n) : -ESRCH;
 }
 
-int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
+void reply_besides(struct request *request, uint64_t to, void *from, size_t size)
 {
-        struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
+        if (size)
+                request->besides[request->n_besides++] =
+                        (struct reply_piece){ { from, size }, { (void *)(uintptr_t)to, size } };
+}
 
-        return size ? pieces_write(request, &ours, &theirs, 1) : 0;
+int write_besides(struct request *request)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < request->n_besides && r >= 0; i++)
+                r = pieces_write(request, &request->besides[i].ours, &request->besides[i].theirs, 1);
+        request->n_besides = 0;
+        return r < 0 ? r : 0;
 }
 
 bool request_is_done(const struct request *request, int r)
@@ -146,16 +165,13 @@ static int nested_begin(struct request *request, struct nested nested[static GAT
         return 0;
 }
 
-static int nested_end(struct request *request, const struct nested *nested, size_t n, bool succeeded)
+static void nested_end(struct request *request, const struct nested *nested, size_t n, bool succeeded)
 {
-        int r = 0;
-
         for (size_t i = 0; i < n; i++) {
                 rm_put64(request->params, request->params_size, nested[i].at, nested[i].theirs);
-                if (succeeded && nested[i].out && r == 0)
-                        r = tenant_write(request, nested[i].theirs, nested[i].ours, nested[i].size);
+                if (succeeded && nested[i].out)
+                        reply_besides(request, nested[i].theirs, nested[i].ours, nested[i].size);
         }
-        return r;
 }
 
 /* Where a descriptor number stands that the driver looks up in its caller's table: ours. */
@@ -208,16 +224,17 @@ static int perform_event_data(struct request *request)
 {
         const struct gate_driver *driver = &request->gate->options.driver;
         uint32_t size = request->call.block_size;
-        uint8_t record[EVENT_RECORD_SIZE] = { 0 };
+        uint8_t *record = request->worker->nested;
         uint64_t theirs = rm_get64(request->block, size, EVENT_RECORD_AT);
         int r;
 
+        memset(record, 0, EVENT_RECORD_SIZE);
         rm_put64(request->block, size, EVENT_RECORD_AT, (uintptr_t)record);
         r = driver->ioctl(driver->context, request->fd, request->call.request, request->block);
         rm_put64(request->block, size, EVENT_RECORD_AT, theirs);
-        if (!request_is_done(request, r))
-                return r;
-        return tenant_write(request, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
+        if (request_is_done(request, r))
+                reply_besides(request, theirs, record, EVENT_RECORD_SIZE);
+        return r;
 }
 
 int perform(struct request *request)
@@ -227,8 +244,9 @@ int perform(struct request *request)
         uint32_t size, at, theirs = 0;
         uint8_t *field;
         size_t n = 0;
-        int fd = -1, r, r2;
+        int fd = -1, r;
 
+        request->n_besides = 0;
         if (request->call.kind == RM_EVENT_DATA)
                 return perform_event_data(request);
         field = number_field(request, &size, &at);
@@ -245,10 +263,10 @@ int perform(struct request *request)
         r = nested_begin(request, nested, &n);
         if (r == 0)
                 r = call_driver(request);
-        r2 = nested_end(request, nested, n, r >= 0);
+        nested_end(request, nested, n, r >= 0);
         if (fd >= 0)
                 rm_put32(field, size, at, theirs);
-        return r < 0 ? r : r2 < 0 ? r2 : r;
+        return r;
 }
 
 /* The driver copies an allocation's parameters back only when it succeeded (docs/rm-abi.md 1.3). */
@@ -316,6 +334,7 @@ static bool makes_or_ends(enum rm_kind kind)
 int reply(struct request *request, int value)
 {
         request_unlock(request);
+        move_leave(request);
         if (value < 0)
                 return value;
         if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))
@@ -324,11 +343,12 @@ int reply(struct request *request, int value)
                         .size = request->call.block_size < RESTART_BLOCK ? request->call.block_size : RESTART_BLOCK,
                         .ours = request->block,
                 };
-        return write_back(request) < 0 ? -EFAULT : value;
+        return write_besides(request) < 0 || write_back(request) < 0 ? -EFAULT : value;
 }
 
 int answer(struct request *request, uint32_t status)
 {
+        request->n_besides = 0;
         memcpy(request->block, request->was_block, request->call.block_size);
         rm_put32(request->block, request->call.block_size, request->call.status_at, status);
         request->params_size = 0;

@@ -11,7 +11,11 @@ uint32_t request_status(const struct request *request);
 /* perform, and whether the driver did it. */
 bool request_is_done(const struct request *request, int r);
 
-/* Writes block and parameters back, and yields `value` for the system call; a negative one is yielded as it is. */
+/*
+ * Writes block and parameters back, and what stands besides; and yields `value` for the system call. A negative one is
+ * yielded as it is. The last step of a handler: the call is not under way any more (T1 in move/move.h), since the
+ * tenant's memory may not come.
+ */
 int reply(struct request *request, int value);
 
 /* Answers with a result in the block, without a driver call. */
@@ -29,9 +33,14 @@ void request_unlock(struct request *request); /* also if there is none */
 /* A call of our own on the tenant's descriptor. */
 void perform_free(struct request *request, uint32_t client, uint32_t handle);
 
-/* Memory of the tenant, from and into our own. 0; -errno. */
-int tenant_read(const struct request *request, void *to, uint64_t from, size_t size);
-int tenant_write(const struct request *request, uint64_t to, void *from, size_t size);
+/* Memory of the tenant into our own, before the call is made: it may wait as move_enter does. 0; -errno. */
+int tenant_read(struct request *request, void *to, uint64_t from, size_t size);
+
+/* Goes into the tenant's memory with the reply: GATE_POINTERS_MAX of a call at most, and not of one that `answer` ends.
+ * `from` stays as it is until then (worker->nested). write_besides does so now, where a call is made in several: for
+ * tenants whose memory does not move. 0; -errno. */
+void reply_besides(struct request *request, uint64_t to, void *from, size_t size);
+int write_besides(struct request *request);
 
 /* A descriptor of the tenant as one of ours; _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
 struct tenant_fd {

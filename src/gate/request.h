@@ -7,6 +7,7 @@
 #include "rm/numbers.h"
 
 #include <linux/seccomp.h>
+#include <sys/uio.h>
 
 /* What a thread of the pool owns. */
 struct worker {
@@ -21,6 +22,11 @@ struct worker {
 };
 
 struct tenant_fd;
+
+/* What goes into the tenant with the reply, besides block and parameters. */
+struct reply_piece {
+        struct iovec ours, theirs;
+};
 
 struct request {
         struct gate *gate;
@@ -42,8 +48,10 @@ struct request {
         struct gate_verdict verdict;
         enum gate_outcome outcome;
         uint8_t rights[RM_RIGHTS_SIZE]; /* what the block's pointer to rights points at */
-        bool is_inside;                 /* move/still.c: counted as under way */
-        struct client_lock_pair locks;  /* that its handler has taken: request_lock */
+        struct reply_piece besides[GATE_POINTERS_MAX];
+        size_t n_besides;
+        bool is_inside;                /* move/still.c: counted as under way */
+        struct client_lock_pair locks; /* that its handler has taken: request_lock */
         const struct tenant_fd
                 *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */
 };

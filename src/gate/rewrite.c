@@ -150,8 +150,8 @@ static int serve_old_fb_info(struct request *request)
         if (request_is_done(request, r)) {
                 if (!request->gate->options.keep_totals)
                         rewrite_control(request);
-                if (tenant_write(request, theirs, request->params + LIST_AT, used - LIST_AT) < 0)
-                        r = -EFAULT;
+                memcpy(request->worker->nested, request->params + LIST_AT, used - LIST_AT);
+                reply_besides(request, theirs, request->worker->nested, used - LIST_AT);
         }
         memcpy(request->params, was, sizeof(was));
         request->params_size = request->call.params_size = size;

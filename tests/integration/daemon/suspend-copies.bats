@@ -284,6 +284,27 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
         run ! happened 'AUDIT_|BOOKS_'
 }
 
+# Positive control: with T1 as before (a call is under way until its caller has the answer) none of them leaves.
+@test "a tenant leaves although a call of it is never over, since its answer or a list goes to memory that does not come" {
+        local what empty
+        daemon_start --suspend-by copies --swap 4G
+        empty=$(free_mib)
+        for what in block piece list; do
+                lodger "$what" --mem 2G --swap -- "$plain/tests/hostile/attack-answer-kept" "$what"
+                wait_for grep -q = "$machine/$what"
+                ! grep -q 'cannot=' "$machine/$what" || skip "no userfaultfd here"
+                grep -qx waiting=1 "$machine/$what"
+                "$sublet" suspend "$what"
+                [ "$(held_mib "$what")" -lt 64 ]
+                "$sublet" resume "$what"
+                [ "$(held_mib "$what")" -ge 64 ]
+                "$sublet" end "$what"
+                wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+                wait_for eval '[ "$(free_mib)" = "$empty" ]'
+        done
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
 @test "what copies cannot move goes the driver's way with auto, and is refused with the reason without" {
         daemon_start --suspend-by copies
         fed one 4 8 managed --mem 2G
