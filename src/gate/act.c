@@ -399,13 +399,15 @@ static int serve_decoded(struct request *request, uint32_t number)
         r = wait_if_suspended(request);
         if (r == 0)
                 r = move_enter(request);
+        if (r == GATE_WAITS)
+                return r;
         if (r == -EINTR || !request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
         return r < 0 ? serve_full(request) : act(request);
 }
 
-/* r: the answer to the system call. One that is made again is not told twice; what the kernel makes in the tenant has
- * no answer yet. */
+/* r: the answer to the system call. One that is made again, or waits, is not told twice; what the kernel makes in the
+ * tenant has no answer yet. */
 static void tell_record(const struct request *request, int r)
 {
         bool is_error = r < 0 && r != GATE_GO_ON;
@@ -420,7 +422,7 @@ static void tell_record(const struct request *request, int r)
                                   .needs = request->outcome == GATE_LACKS ? request->verdict.capability : 0 };
         LOCKED(&request->gate->event_lock);
 
-        if (r != -EINTR && request->gate->is_recorded)
+        if (r != -EINTR && r != GATE_WAITS && request->gate->is_recorded)
                 options->record(options->record_context, &told);
 }
 

@@ -7,9 +7,12 @@
 /* From a request with its descriptor, node and address to an answer; `number` as the system call had it. */
 int serve_request(struct request *request, uint32_t number);
 
-/* suspended.c: a call that takes memory of a suspended tenant waits. 0: it may be made; -EINTR: nobody waits for it any
- * more; -ETIMEDOUT, -EBUSY: it is to be refused, and the event is sent. */
+/* suspended.c: a call that takes memory of a suspended tenant waits. 0: it may be made; GATE_WAITS: not now, and the
+ * notification is to be looked at anew; -ETIMEDOUT, -EBUSY: it is to be refused, and the event is sent. */
 int wait_if_suspended(struct request *request);
+
+/* Whatever a call has to wait for: GATE_WAITS, or the others. Nothing was made of the call yet, or it is undone. */
+int wait_ask(struct request *request, const struct gate_wait *what);
 
 /* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */

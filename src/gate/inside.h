@@ -31,13 +31,14 @@ enum {
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
         GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
 
-        GATE_WAITING_MAX = 256, /* calls of a suspended tenant: out of memory. The others are left to resume it */
+        GATE_WAITING_MAX = 65536, /* calls that wait while memory is away or moves: out of memory */
 
         GATE_CLIENT_LOCKS = 64,    /* clients that share one wait for each other */
         GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: interrupts a thread that waits for a notification */
 
         /* Besides a value or -errno, what serving a notification may answer. */
         GATE_GO_ON = -65536, /* the kernel makes the call in the tenant; no errno, no address */
+        GATE_WAITS = -65537, /* nothing yet: waiting.h */
 };
 
 /* The thread that waits for the next notification; see listen.c. */
@@ -51,12 +52,21 @@ struct reader {
         _Atomic nsec serving_since;  /* the reader serves a call itself; 0: it waits */
 };
 
+/* Calls without a thread: waiting.h. */
+struct waiting_list {
+        struct waiting_call *first, **last;
+        size_t n;
+};
+
 /* A filter whose calls come here: the tenant's first, and those of processes that were put into its container later.
  * gate_join fills a slot, the watcher clears it. */
 struct notify_listener {
         struct gate *gate;
         _Atomic int fd; /* -1: the slot is free */
         struct reader reader;
+        struct waiting_list waiting, ready; /* the reader's mutex: calls that wait, and that may be made now */
+        uint32_t seen;                      /* the watcher's: the state of moving memory when it looked at them last */
+        nsec looked_at, roused_at;          /* likewise: when; and when a thread was told that some are ready */
         _Atomic unsigned int n_threads;
         atomic_bool is_empty; /* it has hung up: no task is left that the filter covers */
 };
@@ -115,8 +125,9 @@ struct gate {
 
         pthread_t watcher;
         _Atomic unsigned int n_threads;
-        _Atomic unsigned int n_waiting; /* threads that wait in suspended.c, */
-        _Atomic unsigned int n_patient; /* and for what has ended, in memory.c */
+        _Atomic unsigned int n_waiting; /* calls that wait (waiting.h), */
+        _Atomic unsigned int n_polled;  /* and of them those that nobody tells when they may be made */
+        _Atomic unsigned int n_patient; /* threads that wait for what has ended, in memory.c */
         atomic_bool is_ticking;         /* the watcher checks the readers every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;

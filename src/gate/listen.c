@@ -16,6 +16,7 @@
  */
 #include "gate/listen.h"
 #include "gate/serve.h"
+#include "gate/waiting.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -131,21 +132,23 @@ static bool is_reader(const struct worker *worker)
         return worker->generation == worker->listener->reader.generation;
 }
 
-/* Waits until this thread is the reader. False when there is nothing more to wait for. */
-static bool reader_take(struct worker *worker)
+/* Waits until this thread is the reader, or has a call that has waited: *ret_has_call. False when there is nothing more
+ * to wait for. */
+static bool reader_take(struct worker *worker, bool *ret_has_call)
 {
         struct reader *reader = &worker->listener->reader;
         struct notify_listener *listener = worker->listener;
         struct gate *gate = worker->gate;
         bool is_over;
 
+        *ret_has_call = false;
         (void)pthread_mutex_lock(&reader->mutex);
         reader->n_waiting++;
-        while (reader->is_taken && !gate->is_ending && !listener->is_empty)
+        while (reader->is_taken && !gate->is_ending && !listener->is_empty && !(*ret_has_call = waiting_take(worker)))
                 (void)pthread_cond_wait(&reader->free, &reader->mutex);
         reader->n_waiting--;
-        is_over = gate->is_ending || (listener->is_empty && reader->is_taken);
-        if (!is_over) {
+        is_over = !*ret_has_call && (gate->is_ending || (listener->is_empty && reader->is_taken));
+        if (!is_over && !*ret_has_call) {
                 reader->is_taken = true;
                 reader->thread = pthread_self();
                 worker->generation = reader->generation;
@@ -182,6 +185,24 @@ bool reader_watch(struct notify_listener *listener)
                 return true;
         gate->is_ticking = false;
         return false;
+}
+
+/* One at a time; another one when they are still there after a while (G4). */
+void reader_rouse(struct notify_listener *listener)
+{
+        struct reader *reader = &listener->reader;
+        struct gate *gate = listener->gate;
+        nsec now = clock_now();
+
+        if (now - listener->roused_at < PATIENCE)
+                return;
+        listener->roused_at = now;
+        (void)pthread_mutex_lock(&reader->mutex);
+        if (reader->n_waiting)
+                (void)pthread_cond_signal(&reader->free);
+        else if (gate->n_threads < GATE_THREADS_MAX && !listener->is_empty && !gate->is_ending)
+                (void)worker_start(listener);
+        (void)pthread_mutex_unlock(&reader->mutex);
 }
 
 /* The first call of a burst wakes the watcher. */
@@ -236,6 +257,23 @@ static void yield_if_over(const struct notify_listener *listener)
                 (void)poll(NULL, 0, 2);
 }
 
+/* waiting.h: nothing more of the call is this thread's. */
+static void put_off(struct worker *worker)
+{
+        if (!waiting_put(worker))
+                (void)answer_notification(worker, -ENOMEM);
+}
+
+static void serve_once(struct worker *worker)
+{
+        int64_t value = serve_notification(worker, worker->in);
+
+        if (value == GATE_WAITS)
+                put_off(worker);
+        else
+                (void)answer_notification(worker, value);
+}
+
 /* state/restart_cache.h. What was not performed (EINTR) is performed when it comes again. */
 static void serve_or_repeat(struct worker *worker)
 {
@@ -249,6 +287,11 @@ static void serve_or_repeat(struct worker *worker)
                 reader_release(worker); /* G4 */
         if (!restart_cache_begin(cache, &call, worker->in, worker->listener->fd, &value))
                 value = serve_notification(worker, worker->in);
+        if (value == GATE_WAITS) {
+                restart_cache_end(cache, &call);
+                put_off(worker);
+                return;
+        }
         r = answer_notification(worker, value);
         if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
                 restart_cache_keep(cache, worker->in, value);
@@ -257,31 +300,36 @@ static void serve_or_repeat(struct worker *worker)
         restart_cache_end(cache, &call);
 }
 
-/* One notification. -EINTR: none; another negative errno: the listener is no more. */
-static int serve_one(struct worker *worker)
+static void serve_received(struct worker *worker)
 {
         struct gate *gate = worker->gate;
-        nsec start;
-        int r;
+        nsec start = clock_now();
 
-        r = receive_notification(worker);
-        if (r == -ENOENT) { /* the caller was killed */
-                yield_if_over(worker->listener);
-                return -EINTR;
-        }
-        if (r < 0)
-                return r;
-        start = clock_now();
         if (is_reader(worker))
                 worker->listener->reader.serving_since = start;
         start_ticking(gate, start);
         if (gate->options.takes_signals)
                 serve_or_repeat(worker);
         else
-                (void)answer_notification(worker, serve_notification(worker, worker->in));
+                serve_once(worker);
         if (is_reader(worker))
                 worker->listener->reader.serving_since = 0;
         gate->busy += clock_now() - start;
+}
+
+/* One notification. -EINTR: none; another negative errno: the listener is no more. */
+static int serve_one(struct worker *worker)
+{
+        int r = receive_notification(worker);
+
+        if (r == -ENOENT) { /* the caller was killed */
+                yield_if_over(worker->listener);
+                return -EINTR;
+        }
+        if (r < 0)
+                return r;
+        worker->wait = (struct gate_wait){ 0 };
+        serve_received(worker);
         return 0;
 }
 
@@ -302,9 +350,15 @@ static void *worker_run(void *context)
         drop_capabilities();
         accept_wake();
         while (worker && !gate->is_ending && (r == 0 || r == -EINTR)) {
-                if (!is_reader(worker) && !reader_take(worker))
+                bool has_call = false;
+
+                if (!is_reader(worker) && !reader_take(worker, &has_call))
                         break;
                 rest_if_spent(gate);
+                if (has_call) {
+                        serve_received(worker);
+                        continue;
+                }
                 r = serve_one(worker);
                 if (r == -EINTR && listener->is_empty)
                         break;
@@ -331,7 +385,10 @@ bool pool_end(struct notify_listener *listener)
 {
         struct reader *reader = &listener->reader;
 
-        if (!listener->n_threads)
+        bool is_over = !listener->n_threads;
+
+        waiting_drop(listener); /* behind the last thread, too */
+        if (is_over)
                 return true;
         (void)pthread_mutex_lock(&reader->mutex);
         (void)pthread_cond_broadcast(&reader->free);

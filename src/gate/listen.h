@@ -15,6 +15,9 @@ bool pool_end(struct notify_listener *listener);
 /* Takes the reader's part away from a thread whose call takes long. True while calls come in. */
 bool reader_watch(struct notify_listener *listener);
 
+/* Calls that have waited may be made (waiting.h): a thread takes them. */
+void reader_rouse(struct notify_listener *listener);
+
 void notify_listeners_init(struct gate *gate, int fd);
 void notify_listeners_done(struct gate *gate);
 

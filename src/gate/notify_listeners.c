@@ -8,7 +8,7 @@
  * Joining (gate_join) and finding that the last has gone (notify_listeners_check) happen under one mutex: nothing
  * joins behind the last one, whose ledger is being closed.
  */
-#include "gate/listen.h"
+#include "gate/waiting.h"
 
 #include "base/clock.h"
 
@@ -27,6 +27,7 @@ void notify_listeners_init(struct gate *gate, int fd)
                 struct notify_listener *listener = &gate->listeners[i];
 
                 listener->gate = gate;
+                waiting_init(listener);
                 listener->fd = i ? -1 : fd;
                 (void)pthread_mutex_init(&listener->reader.mutex, NULL);
                 (void)pthread_cond_init(&listener->reader.free, NULL);
@@ -35,6 +36,8 @@ void notify_listeners_init(struct gate *gate, int fd)
 
 void notify_listeners_done(struct gate *gate)
 {
+        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
+                waiting_drop(&gate->listeners[i]); /* the watcher may have had some while others were dropped */
         for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
                 if (gate->listeners[i].fd >= 0)
                         (void)close(gate->listeners[i].fd);

@@ -9,6 +9,15 @@
 #include <linux/seccomp.h>
 #include <sys/uio.h>
 
+/* What a call waits for: waiting.h. */
+struct gate_wait {
+        nsec until;         /* then it is answered; 0: it has not waited */
+        bool is_for_memory; /* that moves: until its state is not `state`; else until the process is not away */
+        bool is_said;       /* gate_options.waits */
+        uint32_t state;
+        pid_t process;
+};
+
 /* What a thread of the pool owns. */
 struct worker {
         struct gate *gate;
@@ -18,6 +27,7 @@ struct worker {
         struct seccomp_notif_resp *out;
         uint8_t *block, *params, *nested;
         uint8_t *was;              /* the block, then the parameters, as the tenant wrote them */
+        struct gate_wait wait;     /* of the present call; kept when it is looked at anew */
         struct restart_block left; /* by a call that makes or ends something; state/restart_cache.h */
 };
 

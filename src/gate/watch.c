@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due. */
 #include "gate/books.h"
-#include "gate/listen.h"
+#include "gate/waiting.h"
 
 #include "base/clock.h"
 
@@ -11,7 +11,7 @@
 
 enum {
         PERIOD_MS = 1000,
-        SOON_MS = 5, /* while something is being torn down */
+        SOON_MS = 5, /* while something is being torn down, or for calls that wait */
         TICK_MS = 1, /* while calls come in */
         FORGET_MS = 100,
 };
@@ -29,7 +29,7 @@ static int timeout_ms(struct gate *gate, bool is_settling)
         }
         if (gate->is_ticking)
                 return TICK_MS;
-        return is_settling ? SOON_MS : PERIOD_MS;
+        return is_settling || gate->n_polled ? SOON_MS : gate->n_waiting ? FORGET_MS : PERIOD_MS;
 }
 
 /* *is_settling: something is left of what ended. */
@@ -103,9 +103,15 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
 
 static void watch_readers(struct gate *gate)
 {
-        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
-                if (gate->listeners[i].fd >= 0)
-                        (void)reader_watch(&gate->listeners[i]);
+        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++) {
+                struct notify_listener *listener = &gate->listeners[i];
+
+                if (listener->fd < 0)
+                        continue;
+                if (waiting_look(listener))
+                        reader_rouse(listener);
+                (void)reader_watch(listener);
+        }
 }
 
 void *gate_watch(void *context)

@@ -79,7 +79,7 @@ void moving_done(struct moving *moving);
 
 /* ---- inside the gate ------------------------------------------------------------------------------------- */
 
-/* Before a call of the tenant's is made, and after it: T1. 0; -EINTR: nobody waits for it any more; -ETIMEDOUT. */
+/* Before a call of the tenant's is made, and after it: T1. 0, or as wait_ask in act.h. */
 int move_enter(struct request *request);
 void move_leave(struct request *request);
 

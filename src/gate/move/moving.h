@@ -49,7 +49,7 @@ struct move_part; /* move.c */
 
 struct moving {
         struct lock switch_lock;       /* LOCK_SWITCH: is_off, and the calls that follow from it */
-        _Atomic uint32_t state;        /* a futex: move_state_set */
+        _Atomic uint32_t state;        /* move_state_set */
         _Atomic unsigned int n_inside; /* calls under way */
         atomic_bool is_off;            /* T2 */
         atomic_bool is_at_work;        /* a way has begun, and its rest has not ended */

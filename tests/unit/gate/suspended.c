@@ -6,6 +6,8 @@
 
 enum {
         MANY = 64,
+        MORE = 700, /* than a gate has threads */
+        FEW_THREADS = 16,
 };
 
 static void ask_and_take(void)
@@ -115,6 +117,49 @@ static void many_calls_that_wait_look_as_often_as_a_few(void **state)
         assert_int_equal(rig->fake->most_held, MANY * MIB);
 }
 
+static atomic_int *n_answered;
+
+static void take_with_more_threads_than_a_gate_has(void)
+{
+        pthread_attr_t small;
+        pthread_t threads[MORE];
+        struct handles other;
+
+        shared = client_start(2);
+        (void)pthread_attr_init(&small);
+        (void)pthread_attr_setstacksize(&small, 64 << 10);
+        for (uintptr_t i = 0; i < MORE; i++)
+                NEED(pthread_create(&threads[i], &small, take_piece, (void *)i) == 0);
+        other = client_start(2); /* answered meanwhile, whoever waits */
+        for (; *n_answered < MORE; ++*n_answered)
+                NEED(fb_info(&other, RM_FB_TOTAL_RAM) == QUOTA / KIB);
+        for (int i = 0; i < MORE; i++)
+                NEED(pthread_join(threads[i], NULL) == 0);
+}
+
+/* Positive control: with a thread for each they are 512, and half of them are told that there is no memory. */
+static void calls_that_wait_take_no_threads_and_none_fails(void **state)
+{
+        struct rig *rig = *state;
+        struct gate_stats stats;
+
+        n_answered = mmap(NULL, sizeof(*n_answered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true((void *)n_answered != MAP_FAILED);
+        rig->is_suspendable = true;
+        rig->is_away = true;
+        gate_begin(rig, take_with_more_threads_than_a_gate_has);
+        while (rig->n_waiting < MORE || *n_answered < MORE)
+                fake_wait(1);
+        gate_stats(rig->gate, &stats);
+        assert_in_range(stats.n_threads, 1, FEW_THREADS);
+        rig->is_away = false;
+        assert_int_equal(finish(rig, &stats), 0);
+        assert_int_equal(rig->n_waiting, 0);
+        assert_int_equal(rig->fake->most_held, MORE * MIB);
+        assert_int_equal(stats.n_events[EVENT_NOT_WOKEN], 0);
+        (void)munmap(n_answered, sizeof(*n_answered));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -122,6 +167,7 @@ int main(void)
                 gate_test(a_call_of_a_suspended_tenant_does_not_wait_for_ever),
                 gate_test(a_suspended_tenant_that_waits_can_be_killed),
                 gate_test(many_calls_that_wait_look_as_often_as_a_few),
+                gate_test(calls_that_wait_take_no_threads_and_none_fails),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
