@@ -72,6 +72,17 @@ static void print_grant(const json_t *tenant, const json_t *changed)
         line("changed", text);
 }
 
+static void print_keeper(const json_t *tenant)
+{
+        uint64_t process = field_number(tenant, "kept_by");
+        char text[64];
+
+        if (!json_is_integer(json_object_get(tenant, "kept_by")))
+                return;
+        (void)snprintf(text, sizeof(text), "process %llu", (unsigned long long)process);
+        line("kept by", process ? text : "a process that /proc does not name");
+}
+
 static void print_who(const json_t *tenant, const json_t *changed)
 {
         const struct passwd *user = getpwuid((uid_t)field_number(tenant, "uid"));
@@ -87,6 +98,7 @@ static void print_who(const json_t *tenant, const json_t *changed)
         line("command", field_text(tenant, "command"));
         line("since", moment_format(field_moment(tenant, "since"), since));
         line("state", field_text(tenant, "state"));
+        print_keeper(tenant);
         print_grant(tenant, changed);
         line("plane", field_text(tenant, "plane"));
         line("", field_text(tenant, "attach_error"));

@@ -266,6 +266,7 @@ static void on_heartbeat(struct loop_timer *timer)
         struct daemon *daemon = timer->context;
 
         daemon_heartbeat(daemon);
+        daemon_look_kept(daemon);
         shims_reap(daemon); /* a thread that a library of the driver's started may have taken SIGCHLD (seen, H200) */
         shims_tick(daemon);
         suspend_tick(daemon);

@@ -206,8 +206,11 @@ size_t gate_borrowed(struct gate *gate, struct gate_holding *ret, size_t n);
 /* Of what it holds on a device. */
 struct ledger_kinds gate_kinds(struct gate *gate, unsigned int device);
 
-/* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. */
-void gate_report_leftover(struct gate *gate, unsigned int device);
+/* Who outside of an ended tenant keeps memory of it, as far as /proc tells; 0: not known. May take half a second. */
+pid_t gate_kept_by(struct gate *gate);
+
+/* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. keeper: gate_kept_by. */
+void gate_report_leftover(struct gate *gate, unsigned int device, pid_t keeper);
 
 /* ---- channels (channel_control.c, demand.c): for one thread at a time, never one that answers the tenant ---- */
 

@@ -64,7 +64,8 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         gate->lease = options->lease;
         notify_listeners_init(gate, listener);
         gate->wake = gate->over = -1;
-        gate->processes.epoll = gate->exports.epoll = gate->loans.holders.epoll = gate->loans.makers.epoll = -1;
+        gate->processes.epoll = gate->exports.epoll = gate->makers.epoll = gate->loans.holders.epoll =
+                gate->loans.makers.epoll = -1;
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
@@ -77,8 +78,9 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         mappings_init(&gate->mappings);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = open_files_init(&gate->exports)) < 0 || (r = loans_init(&gate->loans)) < 0 ||
-            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = open_files_init(&gate->exports)) < 0 || (r = open_files_init(&gate->makers)) < 0 ||
+            (r = loans_init(&gate->loans)) < 0 || (r = ledger_new(&gate->ledger)) < 0 ||
+            (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
@@ -207,14 +209,6 @@ struct ledger_kinds gate_kinds(struct gate *gate, unsigned int device)
         return ledger_kinds(gate->ledger, &gate->lease->devices[device].quota, device);
 }
 
-void gate_report_leftover(struct gate *gate, unsigned int device)
-{
-        char size[BYTES_TEXT];
-
-        gate_tell(gate, EVENT_BOOKS_NOT_EMPTY, 0, "%s on device %u", bytes_format(gate_held(gate, device), size),
-                  device);
-}
-
 static void quota_set(struct gate *gate, struct quota *quota, bytes size, const char *of)
 {
         char has[BYTES_TEXT], is[BYTES_TEXT];
@@ -284,6 +278,8 @@ struct gate *gate_free(struct gate *gate)
         mappings_done(&gate->mappings);
         if (gate->exports.epoll >= 0)
                 open_files_done(&gate->exports);
+        if (gate->makers.epoll >= 0)
+                open_files_done(&gate->makers);
         loans_done(&gate->loans);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define KEEPER_EACH (10 * NSEC_PER_SEC)
+
 void publish_terms(struct shim *shim)
 {
         for (unsigned int i = 0; i < shim->lease.n_devices; i++) {
@@ -103,6 +105,18 @@ void publish(struct shim *shim, const struct gate_stats *stats)
         shim->control->listed_at = now;
         publish_kinds(shim);
         publish_loans(shim);
+}
+
+void publish_keeper(struct shim *shim)
+{
+        nsec now = clock_now();
+        pid_t keeper;
+
+        if (shim->keeper_at && now - shim->keeper_at < KEEPER_EACH)
+                return;
+        keeper = gate_kept_by(shim->gate);
+        shim->control->move.kept_by = keeper ? keeper : CONTROL_KEPT_BY_SOMEBODY;
+        shim->keeper_at = clock_now();
 }
 
 bool publish_is_away(void *context, pid_t process)

@@ -323,8 +323,10 @@ static void end_record(struct shim *shim)
  * else keeps by a descriptor that was passed on. Its lease would be another's meanwhile. */
 static bool is_over(struct shim *shim)
 {
-        if (has_lent(shim))
+        if (has_lent(shim)) {
+                publish_keeper(shim);
                 return false;
+        }
         if (!shim->is_settled) {
                 (void)gate_wait(shim->gate, NSEC_PER_SEC);
                 end_record(shim);
@@ -334,7 +336,10 @@ static bool is_over(struct shim *shim)
                 settle(shim->gate, &shim->lease);
                 shim->is_settled = true;
         }
-        return !is_kept(shim->gate, &shim->lease);
+        if (!is_kept(shim->gate, &shim->lease))
+                return true;
+        publish_keeper(shim);
+        return false;
 }
 
 static bool has_ended(const struct shim *shim)

@@ -217,6 +217,11 @@ struct control_move *control_block_move(struct control_block *control)
         return control && control->version >= 8 ? &control->move : NULL;
 }
 
+pid_t control_block_kept_by(const struct control_block *control)
+{
+        return control && control->version >= 8 ? control->move.kept_by : 0;
+}
+
 bool control_block_is_held(const struct control_block *control)
 {
         return control->version >= 8 && control->move.is_held;

@@ -146,7 +146,12 @@ struct control_move {
         _Atomic uint32_t by_shim; /* D, for the daemon after it: that is how it is suspended */
         _Atomic uint32_t is_held; /* D: its channels are off, whatever the turns say, until this is 0 */
         _Atomic uint32_t is_away; /* S: its memory is in host memory, or on its way */
-        _Atomic uint32_t unused;
+        _Atomic int32_t kept_by;  /* S: the tenant has ended, and this process has memory of it still; 0: it has not
+                                     ended, or has left nothing. Before 0.2 always 0 */
+};
+
+enum {
+        CONTROL_KEPT_BY_SOMEBODY = -1, /* kept_by: /proc does not tell who */
 };
 
 struct control_block {
@@ -225,6 +230,9 @@ struct control_began *control_block_began(struct control_block *control);
 
 /* NULL: likewise. */
 struct control_move *control_block_move(struct control_block *control);
+
+/* D. control_move.kept_by; 0: not known either. */
+pid_t control_block_kept_by(const struct control_block *control);
 
 /* D. Its channels are to be off. */
 bool control_block_is_held(const struct control_block *control);

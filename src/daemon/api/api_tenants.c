@@ -87,6 +87,14 @@ static json_t *device_json(const struct daemon *daemon, const struct tenant *ten
                 "swapped_bytes", (json_int_t)tenant_swapped(tenant, device->index));
 }
 
+/* The process that has memory of an ended tenant; 0: /proc does not tell. */
+static json_t *kept_by(const struct tenant *tenant)
+{
+        pid_t process = tenant->is_kept ? control_block_kept_by(tenant->control) : 0;
+
+        return tenant->is_kept ? json_integer(process > 0 ? process : 0) : json_null();
+}
+
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
 {
         json_t *devices = json_array();
@@ -99,7 +107,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:I, s:b, s:s?, s:s?}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:I, s:b, s:s?, s:s?, s:o}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -121,7 +129,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 "has_waker", (int)sleep_has_waker(daemon, tenant), "swapped_bytes",
                 (json_int_t)tenant_swapped_all(tenant), "ready_bytes", (json_int_t)room_ready(tenant), "swap",
                 (int)tenant->lease.swap, "waits_for", swap_waits_for(tenant), "group",
-                tenant->lease.group[0] ? tenant->lease.group : NULL);
+                tenant->lease.group[0] ? tenant->lease.group : NULL, "kept_by", kept_by(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */

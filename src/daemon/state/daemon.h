@@ -177,6 +177,9 @@ void daemon_unschedule(struct daemon *daemon, struct tenant *tenant);
  * the control blocks. */
 void daemon_divide(struct daemon *daemon);
 
+/* Which tenants have ended and are kept (tenant.is_kept), as their shims have it; what they do not need is others'. */
+void daemon_look_kept(struct daemon *daemon);
+
 /* Writes the heartbeat on all control blocks if it is due. For the loop, and for whatever may keep the loop for
  * long. */
 void daemon_heartbeat(struct daemon *daemon);

@@ -120,6 +120,20 @@ void daemon_remember(struct daemon *daemon)
         }
 }
 
+void daemon_look_kept(struct daemon *daemon)
+{
+        bool has_changed = false;
+
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                bool is_kept = t->state == TENANT_RUNNING && control_block_kept_by(t->control);
+
+                has_changed |= is_kept != t->is_kept;
+                t->is_kept = is_kept;
+        }
+        if (has_changed)
+                daemon_divide(daemon);
+}
+
 void daemon_heartbeat(struct daemon *daemon)
 {
         nsec now = clock_now();

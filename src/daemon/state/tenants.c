@@ -65,8 +65,8 @@ bytes tenants_leased(const struct tenants *tenants, unsigned int device, const s
         bytes sum = servers_take(tenants, device, but);
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && tenant_has(t, device) && !t->lease.swap)
-                        sum += t->lease.devices[device].quota;
+                if (t != but && tenant_has(t, device) && !tenant_swaps(t))
+                        sum += t->is_kept ? tenant_held(t, device) : t->lease.devices[device].quota;
         return sum + swap_set_aside(tenants, device, but);
 }
 
@@ -75,7 +75,7 @@ permille tenants_promised(const struct tenants *tenants, unsigned int device, co
         permille sum = 0;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && tenant_has(t, device))
+                if (t != but && tenant_has(t, device) && !t->is_kept)
                         sum += t->lease.share;
         return sum;
 }
@@ -410,7 +410,7 @@ static permille equal_part(const struct tenants *tenants, const struct tenant *t
                 if (!tenant_has(tenant, i))
                         continue;
                 for (const struct tenant *t = tenants->first; t; t = t->next)
-                        n += tenant_has(t, i) && !t->lease.share;
+                        n += tenant_has(t, i) && !t->lease.share && !t->is_kept;
                 part = turns_equal_part(tenants_promised(tenants, i, NULL), n);
                 if (part < least)
                         least = part;
@@ -437,7 +437,14 @@ const char *tenant_state_name(const struct tenant *tenant)
         static const char *const suspensions[] = { "running",  "suspending", "suspended",
                                                    "resuming", "resuming",   "ending" };
 
+        if (tenant->is_kept)
+                return "kept";
         return tenant->state == TENANT_RUNNING ? suspensions[tenant->suspension.state] : names[tenant->state];
+}
+
+bool tenant_swaps(const struct tenant *tenant)
+{
+        return tenant->lease.swap && !tenant->is_kept;
 }
 
 bytes tenant_held(const struct tenant *tenant, unsigned int device)

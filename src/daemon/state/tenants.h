@@ -120,8 +120,9 @@ struct tenant {
         int attach_error;                      /* why the latest attempt failed: an errno, or 0 */
         nsec checked_at;                       /* when the usage segment was scanned last; clock_now */
         struct loop_source source;             /* its shim's socket, before that run's; fd -1: none */
-        bool is_end_received;                  /* the shim has sent "ended" */
-        char *report;                          /* that came with it; JSON */
+        bool is_kept;         /* it has ended, and somebody outside keeps memory of it: of its lease only that counts */
+        bool is_end_received; /* the shim has sent "ended" */
+        char *report;         /* that came with it; JSON */
 
         permille share;               /* effective, on all its devices */
         uint64_t gang;                /* of the scheduler: it comes on with all that have the same; 0: alone */
@@ -240,10 +241,12 @@ uint32_t tenants_team(struct tenants *tenants, const struct message_lease *lease
 /* Sets the effective shares. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);
 
-const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "suspended", "lost" ... */
+const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "suspended", "kept" ... */
 /* Where its programs find lease descriptor and usage segment. */
 enum lease_descriptor_source tenant_place(const struct tenant *tenant);
 bool tenant_has(const struct tenant *tenant, unsigned int device);
+
+bool tenant_swaps(const struct tenant *tenant); /* it has --swap, and can leave and come */
 
 /* What it holds, by its control block; 0 without one. */
 bytes tenant_held(const struct tenant *tenant, unsigned int device);

@@ -46,3 +46,30 @@ listed() { "$sublet" ps -q | grep -qx "$1"; }
         wait_for eval '[ "$(free_mib 0)" = "$before" ]'
         on "$sublet" run -q --mem 23600M -- true
 }
+
+# The attack takes four times QUOTA_MIB where its quota lets it.
+@test "a tenant whose memory outlives it is charged what that is, not its quota, and who keeps it is named" {
+        local swap
+        daemon_end TERM
+        daemon_start --swap 8G --suspend-by copies
+        keep
+        for swap in '' --swap; do
+                # shellcheck disable=SC2086 # one option or none
+                QUOTA_MIB=256 on "$sublet" run -q --name taker $swap --mem 20G -- "$attack" take "$line" \
+                        < /dev/null > "$machine/taker"
+                grep -q '^holding mib=1024' "$machine/taker"
+                wait_for eval '[ "$(of taker state)" = kept ]'
+                [ "$(of taker kept_by)" = "$holder" ]
+                "$sublet" events | grep 'taker: BOOKS_NOT_EMPTY' | grep -q "process $holder has it open"
+                "$sublet" inspect taker | grep -q "process $holder"
+                run on "$sublet" run -q --mem 23600M -- true
+                [ "$status" -ne 0 ]
+                on "$sublet" run -q --mem 22G -- true
+                on "$sublet" run -q --swap --mem 22G -- true
+                run ! "$sublet" suspend taker
+                kill -KILL "$holder"
+                wait_for eval '! listed taker'
+                wait_for eval '[ "$(free_mib 0)" = "$before" ]'
+                keep
+        done
+}

@@ -198,7 +198,7 @@ static void follow(struct daemon *daemon, const struct swapper_decision *decisio
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 const struct swapper_decision *decision = &decisions[i];
 
-                if (!t->lease.swap)
+                if (!tenant_swaps(t))
                         continue;
                 i++;
                 t->swap.why = decision->why;
@@ -215,7 +215,7 @@ static size_t count(const struct daemon *daemon)
         size_t n = 0;
 
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
-                n += t->lease.swap;
+                n += tenant_swaps(t);
         return n;
 }
 
@@ -246,7 +246,7 @@ void swap_look(struct daemon *daemon)
                 for (unsigned int d = 0; d < daemon->n_devices; d++)
                         view.room[d] = swap_room(&daemon->tenants, d, NULL);
                 for (struct tenant *t = daemon->tenants.first; t; t = t->next)
-                        if (t->lease.swap)
+                        if (tenant_swaps(t))
                                 row_fill(daemon, t, view.now, &rows[i++]);
                 swapper_decide(&view, decisions);
                 follow(daemon, decisions, view.now);

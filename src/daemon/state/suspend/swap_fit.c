@@ -22,6 +22,8 @@ bytes swap_promised(const struct tenant *tenant, unsigned int device)
         if (!tenant_has(tenant, device))
                 return 0;
         has = tenant_held(tenant, device) + tenant_swapped(tenant, device);
+        if (tenant->is_kept)
+                return tenant_held(tenant, device);
         return has > tenant->lease.devices[device].quota ? has : tenant->lease.devices[device].quota;
 }
 
@@ -37,7 +39,7 @@ bytes swap_room(const struct tenants *tenants, unsigned int device, const struct
         bytes sum = tenants->kept[device], total = tenants->totals[device];
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && !t->lease.swap)
+                if (t != but && !tenant_swaps(t))
                         sum += swap_promised(t, device);
         return sum < total ? total - sum : 0;
 }
@@ -47,7 +49,7 @@ static bytes all_in(const struct tenants *tenants, unsigned int device, const st
         bytes sum = 0;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && t->lease.swap)
+                if (t != but && tenant_swaps(t))
                         sum += swap_is_out(t) ? swap_left(t, device) : swap_promised(t, device);
         return sum;
 }
@@ -57,7 +59,7 @@ bytes swap_set_aside(const struct tenants *tenants, unsigned int device, const s
         bytes most = all_in(tenants, device, but);
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && t->lease.swap && swap_promised(t, device) > most)
+                if (t != but && tenant_swaps(t) && swap_promised(t, device) > most)
                         most = swap_promised(t, device);
         return most;
 }
@@ -100,7 +102,7 @@ static bytes needed(const struct tenants *tenants, const struct message_lease *l
         struct swapper_host host = { 0 };
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t != but && t->lease.swap)
+                if (t != but && tenant_swaps(t))
                         add(&host, &t->lease);
         if (lease && lease->swap)
                 add(&host, lease);
@@ -116,6 +118,8 @@ static bytes needed(const struct tenants *tenants, const struct message_lease *l
 
 static bytes used_by(const struct tenant *tenant)
 {
+        if (tenant->is_kept)
+                return 0;
         return tenant->suspension.state == SUSPENSION_SUSPENDING ? tenant->suspension.held : tenant_swapped_all(tenant);
 }
 
@@ -134,7 +138,7 @@ static bytes used_by_others(const struct tenants *tenants)
         bytes sum = 0;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                sum += t->lease.swap ? 0 : used_by(t);
+                sum += tenant_swaps(t) ? 0 : used_by(t);
         return sum;
 }
 
@@ -164,7 +168,7 @@ int swap_fit_suspended(const struct tenants *tenants, const struct tenant *tenan
                 return 0;
         for (unsigned int i = 0; i < tenants->n_devices; i++)
                 held += tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
-        if (!tenant->lease.swap && kept > used)
+        if (!tenant_swaps(tenant) && kept > used)
                 used = kept;
         free = used < tenants->swap ? tenants->swap - used : 0;
         if (held <= free)
