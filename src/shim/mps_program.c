@@ -14,12 +14,71 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+
+/* An access control list as the kernel takes it. Source: include/uapi/linux/posix_acl_xattr.h. */
+enum {
+        ACL_VERSION = 2,
+        ACL_USER_OBJ = 0x01,
+        ACL_USER = 0x02,
+        ACL_GROUP_OBJ = 0x04,
+        ACL_MASK = 0x10,
+        ACL_OTHER = 0x20,
+        ACL_NOBODY = UINT32_MAX,
+        ACL_ALL = 7,
+        ACL_READ_AND_ENTER = 5,
+};
+
+struct acl_entry {
+        uint16_t tag, allows;
+        uint32_t id;
+};
+
+struct acl {
+        uint32_t version;
+        struct acl_entry entries[5];
+};
+
+/* Only root, the daemon's user and `owner` may enter. It stays the daemon's: a directory of the owner's is one in which
+ * a link may wait for a file that root writes. 0; -errno. */
+static int directory_restrict(const char *path, uid_t owner)
+{
+        const struct acl acl = { ACL_VERSION,
+                                 { { ACL_USER_OBJ, ACL_ALL, ACL_NOBODY },
+                                   { ACL_USER, ACL_READ_AND_ENTER, owner },
+                                   { ACL_GROUP_OBJ, 0, ACL_NOBODY },
+                                   { ACL_MASK, ACL_READ_AND_ENTER, ACL_NOBODY },
+                                   { ACL_OTHER, 0, ACL_NOBODY } } };
+
+        if (chmod(path, 0700) < 0)
+                return -errno;
+        if (owner == 0 || owner == geteuid())
+                return 0;
+        return setxattr(path, "system.posix_acl_access", &acl, sizeof(acl), 0) < 0 ? -errno : 0;
+}
 
 void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PATH])
 {
         char place[MPS_PLACE];
 
         (void)snprintf(ret, MPS_PATH, "%s/mps/%s%s", at->dir, mps_place(at->device, at->team, place), name);
+}
+
+static int pipe_restrict(const struct mps_at *at, struct err *err)
+{
+        char path[MPS_PATH];
+        int r;
+
+        if (!at->team)
+                return 0;
+        mps_path(at, "/pipe", path);
+        r = directory_restrict(path, at->owner);
+        if (r == -ENOTSUP)
+                return err_say(err, r,
+                               "%s is on a file system without access control lists: a group's server would be "
+                               "open to all users; start the daemon with another --dir",
+                               path);
+        return r < 0 ? err_set(err, r, "restricting %s", path) : 0;
 }
 
 /* Files of an earlier control daemon would be taken for this one's. */
@@ -34,6 +93,7 @@ int mps_make_directories(const struct mps_at *at, struct err *err)
                                              "/pipe/nvidia-cuda-mps-control.pid" };
         static const char *const directories[] = { "/..", "", "/pipe", "/log" };
         char path[MPS_PATH];
+        int r;
 
         for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
                 if (i)
@@ -43,6 +103,8 @@ int mps_make_directories(const struct mps_at *at, struct err *err)
                 if (mkdir(path, 0755) < 0 && errno != EEXIST)
                         return err_set(err, -errno, "making %s", path);
         }
+        if ((r = pipe_restrict(at, err)) < 0)
+                return r;
         for (size_t i = 0; i < ARRAY_SIZE(stale); i++) {
                 mps_path(at, stale[i], path);
                 (void)unlink(path);

@@ -17,6 +17,7 @@ struct mps_at {
         const char *dir, *uuid; /* the daemon's directory; the device's UUID, "": not known */
         unsigned int device;
         uint32_t team; /* 0: of mode spatial */
+        uid_t owner;   /* of a group: nobody else of the machine may connect. Of mode spatial any user may */
 };
 
 void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PATH]); /* of a file of its place */

@@ -29,12 +29,28 @@ enum {
 
 #define QUIT_TIME (3 * NSEC_PER_SEC)
 
+static bool is_its(const struct mps *mps, const struct tenant *tenant)
+{
+        return tenant_has(tenant, mps->device) && message_lease_is_client(&tenant->lease) &&
+               tenant->lease.team == mps->team;
+}
+
+/* A group is of one (M4). Root: it has no tenants any more. */
+static uid_t owner_of(const struct mps *mps)
+{
+        for (const struct tenant *t = mps->daemon->tenants.first; t; t = t->next)
+                if (is_its(mps, t))
+                        return t->lease.owner;
+        return 0;
+}
+
 static struct mps_at at_of(const struct mps *mps)
 {
         return (struct mps_at){ .dir = mps->daemon->settings.dir,
                                 .uuid = mps->daemon->devices[mps->device].info.uuid,
                                 .device = mps->device,
-                                .team = mps->team };
+                                .team = mps->team,
+                                .owner = owner_of(mps) };
 }
 
 static void path_of(const struct mps *mps, const char *name, char ret[static MPS_PATH])
@@ -42,12 +58,6 @@ static void path_of(const struct mps *mps, const char *name, char ret[static MPS
         struct mps_at at = at_of(mps);
 
         mps_path(&at, name, ret);
-}
-
-static bool is_its(const struct mps *mps, const struct tenant *tenant)
-{
-        return tenant_has(tenant, mps->device) && message_lease_is_client(&tenant->lease) &&
-               tenant->lease.team == mps->team;
 }
 
 static bool is_wanted(const struct mps *mps)

@@ -187,3 +187,38 @@ lives() { [ "$(of "$1" state)" = running ]; }
         [ "$status" -ne 0 ]
         [[ $output == *"set when it starts"* ]]
 }
+
+# as_user UID COMMAND...: as somebody else, who may use the machine
+as_user() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
+}
+
+# Whether user $1 may connect to the MPS control daemon of place $2
+connects() {
+        setpriv --reuid "$1" --regid "$1" --clear-groups /usr/bin/python3 -c \
+                'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$SUBLET_DIR/mps/$2/pipe/control"
+}
+
+# Positive control: the server of mode spatial, which is everybody's.
+@test "nobody but its own user connects to a group's MPS server" {
+        [ "$(id -u)" -eq 0 ] || skip "needs root to become somebody else"
+        chmod -R a+rwX "$machine"
+        chmod 755 "$SUBLET_DIR"
+        setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
+        as_user 4001 "$sublet" run -q --name a --group chat --mem 1G -- nvidia-cuda-mps-control client wait \
+                < /dev/null > "$machine/a" 2>&1 3>&- &
+        supervisors+=("$!")
+        wait_for grep -q client= "$machine/a" || { cat "$machine/a"; false; } # it has connected
+        connects 4001 0-1
+        run ! connects 4002 0-1
+        run ! setpriv --reuid 4002 --regid 4002 --groups 0 test -x "$SUBLET_DIR/mps/0-1/pipe"
+        run ! setpriv --reuid 4001 --regid 4001 --clear-groups touch "$SUBLET_DIR/mps/0-1/pipe/mine"
+        "$sublet" end a
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        as_user 4001 "$sublet" run -q --name b --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait \
+                < /dev/null > "$machine/b" 2>&1 3>&- &
+        supervisors+=("$!")
+        wait_for grep -q client= "$machine/b" || { cat "$machine/b"; false; }
+        connects 4002 0
+}
