@@ -128,8 +128,11 @@ static bool is_of(const struct tenant *tenant, pid_t process)
 
 static bool is_ours(struct daemon *daemon, pid_t process)
 {
-        if (process <= 0 || process == getpid() || tenants_find_shim(&daemon->tenants, process))
-                return true;
+        return process <= 0 || process == getpid() || tenants_find_shim(&daemon->tenants, process);
+}
+
+static bool is_mps(struct daemon *daemon, pid_t process)
+{
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if (mps_has(daemon, i, process))
                         return true;
@@ -191,6 +194,10 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 
         if (pidfd < 0 || is_ours(daemon, process) || !is_uncounted(daemon, process, &tenant))
                 return;
+        if (is_mps(daemon, process)) { /* its memory is in no book */
+                note_uncounted(daemon, device, process);
+                return;
+        }
         name_of(process, name);
         note_uncounted(daemon, device, process);
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
@@ -218,11 +225,10 @@ static void forget_uncounted(struct unmanaged *unmanaged, const struct listed *n
                 uncounted->are_too_many = false;
 }
 
-/* Memory of an MPS server, or in instances, is in no book. */
+/* Memory in instances is in no book. */
 static bool can_compare(const struct device *device, const struct listed *now)
 {
-        return now->has_total && !device->is_lost && !device->info.has_mig && !device->mps &&
-               !device->daemon->is_recovering;
+        return now->has_total && !device->is_lost && !device->info.has_mig && !device->daemon->is_recovering;
 }
 
 static void compare(struct daemon *daemon, const struct listed *now)
@@ -233,6 +239,8 @@ static void compare(struct daemon *daemon, const struct listed *now)
         uint64_t whose = 0;
         char size[BYTES_TEXT];
 
+        for (const struct mps *mps = device->mps; mps; mps = mps->next)
+                view.n_servers += mps->control != 0;
         if (!can_compare(device, now)) {
                 balance_forget(&device->balance);
                 return;

@@ -3,6 +3,7 @@
 
 #define LIMIT ((int64_t)(256 * MIB))
 #define CONTEXT ((int64_t)(16 * MIB)) /* 9 MiB and more, H200: docs/measured.md */
+#define SERVER ((int64_t)(128 * MIB)) /* MPS_RESERVE */
 #define GROWN ((int64_t)(16 * MIB))   /* less is noise */
 
 enum {
@@ -16,7 +17,7 @@ void balance_forget(struct balance *balance)
 
 static int64_t limit_of(const struct balance_view *view)
 {
-        int64_t limit = LIMIT;
+        int64_t limit = LIMIT + SERVER * view->n_servers;
 
         for (size_t i = 0; i < view->n_rows; i++)
                 limit += CONTEXT *

@@ -6,7 +6,8 @@
  * B1  The base is what was used without any tenant, and is taken anew whenever there is none. A daemon that begins with
  *     tenants takes it from its first reading.
  * B2  A difference counts after BALANCE_TIMES readings above the limit: books and total are not read at one moment.
- * B3  The limit leaves each process of a tenant what the driver takes for a context without being asked.
+ * B3  The limit leaves each process of a tenant what the driver takes for a context without being asked, and each MPS
+ *     server what is kept free for it: some of that is of no process, or of one that is not listed.
  * B4  When the difference grows, the tenant is suspected whose books fell by about as much (a charge that ended while
  *     the memory stayed), else the only one that made driver calls. A finding names who is suspected of most of it.
  *
@@ -33,7 +34,8 @@ struct balance_row {
 };
 
 struct balance_view {
-        bytes used, unmanaged; /* of the device, and of that what programs beside Sublet hold */
+        bytes used, unmanaged; /* of the device, and of that what programs beside Sublet hold, and MPS servers */
+        unsigned int n_servers;
         const struct balance_row *rows;
         size_t n_rows; /* those beyond BALANCE_TENANTS are never suspected */
 };

@@ -86,6 +86,19 @@ told() { "$sublet" events | grep -c "$1"; }
         [ "$(told UNEXPLAINED_MEMORY)" -eq 1 ]
 }
 
+@test "with a group's MPS server on the device memory is compared all the same, and the server's is explained" {
+        export PATH=$BATS_TEST_DIRNAME/../../fakes/mps:$PATH # it lends from 66 MiB, and has no context
+        sublet=$node daemon_start
+        lodger chat --group chat --mem 4G -- nvidia-cuda-mps-control client wait
+        wait_for grep -q client= "$machine/chat"
+        sleep 4.5
+        [ "$(told UNEXPLAINED_MEMORY)" -eq 0 ]
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$raw" --max 3072 --hold 60 < /dev/null > /dev/null 2>&1 3>&- &
+        native=$!
+        wait_for says "UNEXPLAINED_MEMORY"
+}
+
 @test "what --strangers takes is report and stop" {
         run "$sublet" daemon --strangers=shoot
         one_line_and_2 "report or stop" || [[ $output == *"report or stop"* && $status -eq 2 ]]

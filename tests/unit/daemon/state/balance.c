@@ -31,6 +31,26 @@ static void what_was_there_before_is_explained(void **state)
         assert_int_equal(tenant, 77);
 }
 
+static void an_mps_server_takes_some_that_is_of_no_process_and_no_more(void **state)
+{
+        struct balance balance = { 0 };
+        struct balance_row one = { .id = 1, .held = 2 * GIB, .n_processes = 1 };
+        struct balance_view before = { 0 };
+        struct balance_view view = { .used = 3 * GIB, .unmanaged = GIB - 380 * MIB, .rows = &one, .n_rows = 1 };
+        uint64_t tenant;
+        bool has_begun[2] = { false };
+
+        (void)state;
+        (void)balance_step(&balance, &before, &tenant);
+        for (view.n_servers = 2; view.n_servers > 0; view.n_servers--)
+                for (int i = 0; i < BALANCE_TIMES; i++)
+                        has_begun[view.n_servers - 1] |= balance_step(&balance, &view, &tenant);
+        assert_false(has_begun[1] || has_begun[0]);
+        for (int i = 0; i < BALANCE_TIMES; i++)
+                has_begun[0] |= balance_step(&balance, &view, &tenant);
+        assert_true(has_begun[0]);
+}
+
 static void a_daemon_that_begins_with_tenants_counts_from_there(void **state)
 {
         struct balance balance = { 0 };
@@ -170,6 +190,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(what_was_there_before_is_explained),
+                cmocka_unit_test(an_mps_server_takes_some_that_is_of_no_process_and_no_more),
                 cmocka_unit_test(a_daemon_that_begins_with_tenants_counts_from_there),
                 cmocka_unit_test(a_difference_is_a_finding_once_and_after_three_readings),
                 cmocka_unit_test(the_tenant_whose_books_fell_is_named),
