@@ -108,6 +108,7 @@ struct run_talk {
         int socket; /* -1: not connected */
         json_t *report;
         bool has_failed, has_faulted; /* has_faulted: by its MPS server */
+        bool is_away;                 /* the tenant is suspended, or on its way */
 
         int descriptor, segment; /* of --preload; otherwise -1 */
         uint64_t tenancy;

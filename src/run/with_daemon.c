@@ -216,8 +216,8 @@ bool run_has_shim(const struct run_talk *talk)
                 books.is_attached);
 }
 
-/* A command that had a shim cannot use a device any more, but goes on as it likes. One without a shim does not
- * notice. */
+/* A command that had a shim cannot use a device any more, but goes on as it likes, unless its memory was away: that is
+ * lost, and what the command has started waits for it. One without a shim does not notice. */
 static void on_gone(struct run_talk *talk)
 {
         closep(&talk->socket);
@@ -229,6 +229,8 @@ static void on_gone(struct run_talk *talk)
                               "sublet: %s: KEEPER_DIED: the tenant's shim is gone, and its driver calls fail from "
                               "now on ('sublet explain KEEPER_DIED')\n",
                               talk->run->lease.tenant);
+        if (talk->is_away && !talk->report)
+                (void)kill(talk->run->child, SIGKILL); /* and what it left: spawn_end_all */
 }
 
 static void on_failed(struct run_talk *talk, const char *text)
@@ -272,6 +274,8 @@ static void talk_receive(struct run_talk *talk)
                 on_event(talk, message.body);
         else if (!strcmp(type, "report") && !talk->report)
                 talk->report = json_incref(message.body);
+        else if (!strcmp(type, "away"))
+                talk->is_away = message_flag(message.body, "is_away", false);
         else if (!strcmp(type, "end"))
                 (void)kill(talk->run->child, SIGKILL);
         else if (!strcmp(type, "returned"))

@@ -28,6 +28,7 @@ struct shim {
         bool owes_moved;   /* the latest way has ended, and the daemon has not been told */
         nsec published_at; /* publish */
         nsec keeper_at;    /* publish_keeper */
+        bool is_away_told; /* talk_away */
         bool is_lent;      /* it has ended, and what it lent is not back */
         bool is_settled;   /* it has ended, and so has what it lent: its ledger is as empty as it gets by itself */
 
@@ -58,6 +59,9 @@ bool talk_reconnect(struct shim *shim);
 
 /* To the daemon, if it is owed: how a way has ended that it asked for. One that does not read is told later. */
 void talk_moved(struct shim *shim);
+
+/* To `sublet run`, when it has changed: whether the tenant is suspended, or on its way. */
+void talk_away(struct shim *shim);
 
 /* Handle one message; a socket that has hung up becomes -1. */
 void talk_daemon(struct shim *shim);

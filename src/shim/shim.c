@@ -361,6 +361,7 @@ static void shim_serve(struct shim *shim)
                         return;
                 if (fds[1].revents)
                         talk_daemon(shim);
+                talk_away(shim);
                 if (fds[2].revents)
                         talk_run(shim);
                 if (fds[3].revents)

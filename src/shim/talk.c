@@ -70,6 +70,23 @@ void talk_failed(struct shim *shim, const char *text)
         peers_send(shim, body);
 }
 
+/* A shim that dies while its tenant's memory is away takes that with it, and `run` knows all of the tenant's processes.
+ * One that does not read is told with the next look. */
+void talk_away(struct shim *shim)
+{
+        const struct control_suspension *suspension = &shim->control->suspension;
+        bool is_away = gate_is_moved(shim->gate) || (suspension->state && suspension->n);
+        json_t *body;
+        LOCKED(&shim->talk_lock);
+
+        if (is_away == shim->is_away_told || shim->run < 0)
+                return;
+        body = message_new("away");
+        (void)json_object_set_new(body, "is_away", json_boolean(is_away));
+        if (peer_send(shim->run, body, NULL, 0) == MESSAGE_OK)
+                shim->is_away_told = is_away;
+}
+
 /* ---- the daemon ---------------------------------------------------------------------------------- */
 
 static bool hello_send(struct shim *shim, int socket)

@@ -305,6 +305,33 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
         run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
 }
 
+# Positive control: without the message `away` the processes that hold nothing go on.
+@test "with the shim of a suspended tenant all of its processes end, also those that no list has" {
+        daemon_start --suspend-by copies
+        # shellcheck disable=SC2016
+        lodger one --mem 2G -- sh -c '(setsid sleep 1000 & echo $! > "$1.sleeper"; echo $$ > "$1.shell"
+                sleep 1000 | "$0" 4 8 & wait)' "$swapped" "$machine/one"
+        wait_for grep -q '^ready' "$machine/one"
+        "$sublet" suspend one
+        kill -KILL "$(of one "keeper")"
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        wait_for eval '! kill -0 "$(< "$machine/one.sleeper")"'
+        wait_for eval '! kill -0 "$(< "$machine/one.shell")"'
+        wait_for eval '! kill -0 "$supervisor"'
+        # one that has been resumed goes on as it likes
+        # shellcheck disable=SC2016
+        lodger two --mem 2G -- sh -c '(echo $$ > "$1.shell"; sleep 1000 | "$0" 4 8 & wait; sleep 1000)' "$swapped" "$machine/two"
+        wait_for grep -q '^ready' "$machine/two"
+        "$sublet" suspend two
+        "$sublet" resume two
+        sleep 0.5
+        kill -KILL "$(of two "keeper")"
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        sleep 1
+        kill -0 "$(< "$machine/two.shell")"
+        kill "$supervisor"
+}
+
 @test "what copies cannot move goes the driver's way with auto, and is refused with the reason without" {
         daemon_start --suspend-by copies
         fed one 4 8 managed --mem 2G
