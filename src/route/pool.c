@@ -396,6 +396,15 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
                 ret->replica = slots[ret->replica];
 }
 
+/*
+ * Asked after the request was counted. Who puts a replica to sleep says so first, and then looks for what is counted
+ * there: one of the two sees the other.
+ */
+static bool may_get(const struct pool_replica *r)
+{
+        return r->slot_state == POOL_USED && r->state == PICK_UP;
+}
+
 bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_retry, nsec now)
 {
         struct pool_replica *r = &pool->replicas[replica];
@@ -407,8 +416,8 @@ bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_r
                                                               now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC)))
                 return false;
         pool_count(pool, worker, replica, POOL_INFLIGHT, 1);
-        if (is_retry ||
-            r->load[POOL_INFLIGHT] + pool_elsewhere(pool, replica, HEARD_INFLIGHT, now) <= (int64_t)capacity)
+        if (may_get(r) && (is_retry || r->load[POOL_INFLIGHT] + pool_elsewhere(pool, replica, HEARD_INFLIGHT, now) <=
+                                               (int64_t)capacity))
                 return true;
         pool_count(pool, worker, replica, POOL_INFLIGHT, -1);
         return false;

@@ -209,7 +209,10 @@ struct pool_request {
 /* ret.replica is a slot. Nothing is counted. */
 void pool_decide(struct pool *pool, const struct pool_request *request, uint32_t n_held, nsec now, struct pick *ret);
 
-/* Counts one more in flight there. False: it is at capacity, or another request is trying it after failures. */
+/*
+ * Counts one more in flight there. False: it is at capacity, or another request is trying it after failures, or it is
+ * not up any more, as it was when it was chosen.
+ */
 bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_retry, nsec now);
 
 /* ---- breaker.c: what failed, and what may be tried again ---- */

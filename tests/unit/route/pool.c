@@ -337,6 +337,24 @@ static void a_sleeper_is_woken_unless_it_is_not_to_be(void **state)
         assert_int_equal(decide("m").action, PICK_REFUSE);
 }
 
+static void what_sleeps_or_goes_after_it_was_chosen_gets_nothing(void **state)
+{
+        static const enum pick_state AWAY[] = { PICK_ASLEEP, PICK_DOWN, PICK_DRAINING };
+        int a = add("a", "m", PICK_UP, 0);
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(AWAY) / sizeof(AWAY[0]); i++) {
+                assert_int_equal(decide("m").action, PICK_SEND);
+                (void)add("a", "m", AWAY[i], 0);
+                assert_false(pool_reserve(pool, 0, a, false, now));
+                assert_false(pool_reserve(pool, 0, a, true, now)); /* a retry neither */
+                assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 0);
+                (void)add("a", "m", PICK_UP, 0);
+        }
+        pool_remove(pool, a);
+        assert_false(pool_reserve(pool, 0, a, false, now));
+}
+
 static void hear_inflight(int replica, uint64_t inflight, nsec until)
 {
         struct heard sum = { 0 };
@@ -427,6 +445,7 @@ int main(void)
                 TEST(a_request_goes_to_a_replica_of_its_model),
                 TEST(all_places_are_looked_at_also_when_the_first_are_free_again),
                 TEST(a_capacity_is_exact),
+                TEST(what_sleeps_or_goes_after_it_was_chosen_gets_nothing),
                 TEST(what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else),
                 TEST(what_a_dead_worker_had_is_taken_back_once_and_not_from_who_came_after_it),
                 TEST(a_replica_that_refuses_is_out_until_one_try_succeeds),
