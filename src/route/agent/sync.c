@@ -164,6 +164,10 @@ static void on_pushed(void *context, const struct http_answer *answer)
                 return;
         }
         json_decref(pushing);
+        if (answer->code < 0 && replica->acknowledged) { /* it may have come all the same: neither is what it has */
+                json_decref(replica->acknowledged);
+                replica->acknowledged = json_object();
+        }
         replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
         if (answer->code == 0)
                 agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name,

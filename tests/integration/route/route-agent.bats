@@ -370,6 +370,29 @@ PYTHON
         said 'going on as before'
 }
 
+@test "what nginx takes after the agent has given it up is said anew" {
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        workers=$(pgrep -P "$(cat "$dir/run/nginx.pid")")
+        # shellcheck disable=SC2086 # two numbers
+        kill -STOP $workers
+        sed -i '1s/}$/, drain: true}/' "$dir/replicas"
+        configure
+        sleep 6 # the call's 5 s are over; it lies in a socket of a worker that will read it
+        sed -i '1s/, drain: true}$/}/' "$dir/replicas"
+        configure
+        sleep 0.6 # the agent has seen that the file is as it was
+        # shellcheck disable=SC2086
+        kill -CONT $workers
+        until_ api /v1/state
+        until_ is up state a
+        sleep 0.5
+        [ "$(state a)" = up ]
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start
