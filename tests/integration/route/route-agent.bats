@@ -459,7 +459,7 @@ PYTHON
         listed a 'wake: engine, sleep_after: 500ms'
         configure
         agent_start
-        until_ is up state a
+        until_ said 'replica a: up' # for half a second, which a busy machine may not see
         until_ is asleep state a
         until_ eval '[[ $(ask a /is_sleeping) == *true* ]]' # the module hears it first
         [ "$(code "$(chat hi 1)")" = 200 ]
