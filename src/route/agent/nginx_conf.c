@@ -17,7 +17,7 @@ enum {
 
 static const char log_format[] =
         "        log_format sublet escape=json "
-        "'{\"time\":\"$time_iso8601\",\"id\":\"$request_id\",\"client\":\"$remote_addr\","
+        "'{\"time\":\"$time_iso8601\",\"id\":\"$sublet_id\",\"client\":\"$remote_addr\","
         "\"key\":\"$sublet_key\",'\n"
         "                "
         "'\"method\":\"$request_method\",\"path\":\"$uri\",\"status\":$status,\"bytes\":$body_bytes_sent,"
@@ -32,7 +32,7 @@ static const char log_format[] =
 
 /* For traces.c. The numbers of the spans are parts of the request's, which is made up. */
 static const char spans[] =
-        "        map $http_traceparent $sublet_trace {\n                default $request_id;\n"
+        "        map $http_traceparent $sublet_trace {\n                default $sublet_id;\n"
         "                "
         "\"~^(?!ff)[0-9a-f]{2}-(?!0{32})(?<sublet_t>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-|$)\" "
         "$sublet_t;\n        }\n"
@@ -47,10 +47,10 @@ static const char spans[] =
         "        map $sublet_flags $sublet_traced {\n                default 0;\n                \"\" "
         "$sublet_sampled;\n"
         "                \"~[13579bdf]$\" 1;\n        }\n"
-        "        map $request_id $sublet_span {\n                \"~^(?<sublet_s>.{16})\" $sublet_s;\n        }\n"
-        "        map $request_id $sublet_span_client {\n                \"~(?<sublet_c>.{16})$\" $sublet_c;\n        "
+        "        map $sublet_id $sublet_span {\n                \"~^(?<sublet_s>.{16})\" $sublet_s;\n        }\n"
+        "        map $sublet_id $sublet_span_client {\n                \"~(?<sublet_c>.{16})$\" $sublet_c;\n        "
         "}\n"
-        "        map $request_id $sublet_span_hold {\n                \"~^.{8}(?<sublet_h>.{16})\" $sublet_h;\n        "
+        "        map $sublet_id $sublet_span_hold {\n                \"~^.{8}(?<sublet_h>.{16})\" $sublet_h;\n        "
         "}\n"
         "        log_format spans escape=json "
         "'{\"trace\":\"$sublet_trace\",\"span\":\"$sublet_span\",\"parent\":\"$sublet_parent\",'\n"
@@ -58,7 +58,7 @@ static const char spans[] =
         "'\"span_client\":\"$sublet_span_client\",\"span_hold\":\"$sublet_span_hold\",\"end\":\"$msec\","
         "\"seconds\":$request_time,'\n"
         "                "
-        "'\"id\":\"$request_id\",\"client\":\"$remote_addr\",\"key\":\"$sublet_key\",\"method\":\"$request_method\","
+        "'\"id\":\"$sublet_id\",\"client\":\"$remote_addr\",\"key\":\"$sublet_key\",\"method\":\"$request_method\","
         "\"path\":\"$uri\",\"status\":$status,'\n"
         "                '\"model\":\"$sublet_model\",\"replica\":\"$sublet_replica\",\"reason\":\"$sublet_reason\","
         "\"prompt\":\"$sublet_prompt\",\"matched\":\"$sublet_matched\",'\n"
@@ -72,7 +72,7 @@ static const char proxy[] = "                        proxy_http_version 1.1;\n"
                             "                        proxy_set_header Connection $sublet_connection;\n"
                             "                        proxy_set_header Upgrade $sublet_upgrade;\n"
                             "                        proxy_set_header Host $host;\n"
-                            "                        proxy_set_header X-Request-Id $request_id;\n"
+                            "                        proxy_set_header X-Request-Id $sublet_id;\n"
                             "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
                             "                        proxy_buffering off;\n"
                             "                        proxy_connect_timeout 1s;\n"
@@ -239,7 +239,7 @@ static void write_clients(FILE *to, const struct settings *settings)
                               "                ssl_session_cache shared:tls:4m;\n",
                               settings->certificate, settings->certificate_key);
         }
-        (void)fputs("                add_header X-Request-Id $request_id always;\n", to);
+        (void)fputs("                add_header X-Request-Id $sublet_id always;\n", to);
         if (settings->origins.n)
                 write_origin_headers(to);
         (void)fputs(error_pages, to);
@@ -324,7 +324,7 @@ static void write_logs(FILE *to, const struct settings *settings, const struct n
         if (!*settings->traces)
                 return;
         if (settings->traces_sample && settings->traces_sample < 1000)
-                (void)fprintf(to, "        split_clients $request_id $sublet_sampled {\n                %u.%u%% 1;\n",
+                (void)fprintf(to, "        split_clients $sublet_id $sublet_sampled {\n                %u.%u%% 1;\n",
                               settings->traces_sample / 10, settings->traces_sample % 10);
         else
                 (void)fputs("        map \"\" $sublet_sampled {\n", to);

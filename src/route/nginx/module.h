@@ -15,7 +15,7 @@
  *      sequel.c     lets a stream that broke off go on at another replica
  *      answer.c     errors in the API's own form, GET /v1/models
  *      api.c        the agent's API;  wait.c  its long poll;  metrics.c  /metrics for Prometheus
- *      variables.c  variables for logs and headers
+ *      variables.c  variables for logs and headers;  ids.c  the number of a request
  *
  * nginx's names and memory rules apply here: what belongs to a request lives in its pool.
  */
@@ -234,4 +234,5 @@ void sublet_wait_init(void);
 void sublet_wait_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
+ngx_int_t sublet_id_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data); /* ids.c */
 ngx_int_t sublet_log(ngx_http_request_t *r); /* LOG phase */

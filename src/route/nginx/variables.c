@@ -124,9 +124,8 @@ static const struct {
         ngx_http_get_variable_pt get;
         uintptr_t data;
 } PLAIN[] = {
-        { ngx_string("sublet_key"), key_get, 0 },
-        { ngx_string("sublet_upgrade"), upgrade_get, 0 },
-        { ngx_string("sublet_server_name"), server_name_get, 0 },
+        { ngx_string("sublet_id"), sublet_id_get, 0 },       { ngx_string("sublet_key"), key_get, 0 },
+        { ngx_string("sublet_upgrade"), upgrade_get, 0 },    { ngx_string("sublet_server_name"), server_name_get, 0 },
         { ngx_string("sublet_connection"), upgrade_get, 1 },
 };
 

@@ -710,6 +710,27 @@ replica_tcp() {
         [ "$output" = '2 200' ]
 }
 
+@test "each request has a number of its own: in its answer, in the log, and at the replica" {
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/recorder.py" "$dir/got" "$dir/status" > "$dir/port" 2> /dev/null 3>&- &
+        pids+=($!)
+        until_ test -s "$dir/port"
+        echo "- {name: a, address: '127.0.0.1:$(cat "$dir/port")', models: [m]}" > "$dir/replicas"
+        configure
+        agent_start
+        until_ is up state a
+        urls=()
+        for _ in $(seq 300); do urls+=(http://x/health); done # more than a worker makes up at once
+        curl -sS --unix-socket "$dir/http" -D "$dir/heads" "${urls[@]}" > /dev/null
+        sed -n 's/^X-Request-Id: //p' "$dir/heads" | tr -d '\r' > "$dir/ids"
+        [ "$(grep -cE '^[0-9a-f]{32}$' "$dir/ids")" = 300 ]
+        [ "$(sort -u "$dir/ids" | wc -l)" = 300 ]
+        id=$(post "$(chat hi 1)" -H 'X-Request-Id: mine' -o /dev/null -D - | sed -n 's/^X-Request-Id: //p' | tr -d '\r')
+        until_ grep -q "\"id\":\"$id\"" "$dir/run/requests.log"
+        [ "$(jq -r 'select(.path == "/v1/chat/completions").headers["x-request-id"]' "$dir/got")" = "$id" ]
+        [ "$(code "$(chat hi 1 ',"stream":7')" -D "$dir/head")" = 400 ] # of one that the router answers, too
+        grep -qE '^X-Request-Id: [0-9a-f]{32}' "$dir/head"
+}
+
 @test "the reason of each decision can be asked for" {
         replica a
         replica b
