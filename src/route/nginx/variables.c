@@ -3,7 +3,8 @@
 #include "route/nginx/module.h"
 
 enum {
-        ROOM = 256, /* of a value; a model's name is cut there */
+        NUMBER = 32, /* bytes, of the longest */
+        SHOWN = 256, /* of a model's name */
 };
 
 static const ngx_str_t NAMES[] = {
@@ -15,70 +16,7 @@ static const ngx_str_t NAMES[] = {
 
 enum variable { MODEL, REPLICA, REASON, PROMPT, MATCHED, WAIT, FIRST, EXPECTED, TRIES, STREAM, DECISION, SESSION };
 
-static u_char *format_text(u_char *to, const char *text)
-{
-        return ngx_cpystrn(to, (u_char *)text, ROOM);
-}
-
-static u_char *format_msec(u_char *to, nsec span)
-{
-        return ngx_sprintf(to, "%L.%03L", span / NSEC_PER_MSEC, span / NSEC_PER_USEC % 1000);
-}
-
-/* Returns the end of the text. */
-static u_char *format_variable(const sublet_ctx_t *ctx, enum variable which, u_char *to)
-{
-        switch (which) {
-        case MODEL:
-                return ngx_cpymem(to, ctx->model.data, ngx_min(ctx->model.len, (size_t)ROOM));
-        case REPLICA:
-                return format_text(to, ctx->replica);
-        case REASON:
-                return format_text(to, ctx->refusal ? ctx->refusal : pick_reason_name(ctx->verdict.reason));
-        case PROMPT:
-                return ngx_sprintf(to, "%uD", ctx->query.tokens);
-        case MATCHED:
-                return ngx_sprintf(to, "%uD", ctx->verdict.matched);
-        case WAIT:
-                return format_msec(to, ctx->held_for);
-        case FIRST:
-                return ctx->first_at ? format_msec(to, ctx->first_at - ctx->arrived) : format_text(to, "-");
-        case EXPECTED:
-                return format_msec(to, (nsec)((ctx->verdict.wait + ctx->verdict.prefill) * 1e9));
-        case TRIES:
-                return ngx_sprintf(to, "%uD", ctx->n_tries);
-        case STREAM:
-                return format_text(to, ctx->is_stream ? "1" : "0");
-        case DECISION:
-                return ngx_sprintf(to, "%L", ctx->decision_took / NSEC_PER_USEC);
-        case SESSION:
-                return ngx_sprintf(to, "%016xL", (int64_t)ctx->query.session);
-        }
-        return to;
-}
-
-static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t which)
-{
-        sublet_ctx_t *ctx = sublet_ctx(r);
-        u_char room[ROOM];
-        size_t size;
-
-        v->not_found = 1;
-        if (!ctx)
-                return NGX_OK;
-        size = (size_t)(format_variable(ctx, (enum variable)which, room) - room);
-        v->data = ngx_pnalloc(r->pool, size + 1);
-        if (!v->data)
-                return NGX_ERROR;
-        ngx_memcpy(v->data, room, size);
-        v->len = (unsigned int)size & 0xfffffffu;
-        v->valid = 1;
-        v->no_cacheable = 1;
-        v->not_found = 0;
-        return NGX_OK;
-}
-
-/* These need no room of their own. */
+/* What is there for as long as the request needs no room of its own. */
 static ngx_int_t text_get(ngx_http_variable_value_t *v, const u_char *text, size_t size)
 {
         v->data = (u_char *)(uintptr_t)text;
@@ -87,6 +25,104 @@ static ngx_int_t text_get(ngx_http_variable_value_t *v, const u_char *text, size
         v->no_cacheable = 0;
         v->not_found = 0;
         return NGX_OK;
+}
+
+static ngx_int_t word_get(ngx_http_variable_value_t *v, const char *text)
+{
+        return text_get(v, (const u_char *)text, ngx_strlen(text));
+}
+
+/* ---- numbers: a dozen for each request, and ngx_sprintf takes its time ------------------------------------ */
+
+/* Before the byte `end`. Returns where it begins. */
+static u_char *put_whole(u_char *end, uint64_t n)
+{
+        do
+                *--end = (u_char)('0' + n % 10);
+        while (n /= 10);
+        return end;
+}
+
+static u_char *put_msec(u_char *end, nsec span)
+{
+        uint64_t usec = (uint64_t)(span < 0 ? -span : span) / NSEC_PER_USEC;
+
+        for (int i = 0; i < 3; i++, usec /= 10)
+                *--end = (u_char)('0' + usec % 10);
+        *--end = '.';
+        end = put_whole(end, usec);
+        if (span < 0)
+                *--end = '-';
+        return end;
+}
+
+static u_char *put_session(u_char *end, uint64_t n)
+{
+        for (int i = 0; i < 16; i++, n >>= 4)
+                *--end = (u_char) "0123456789abcdef"[n & 15];
+        return end;
+}
+
+static u_char *put_number(const sublet_ctx_t *ctx, enum variable which, u_char *end)
+{
+        switch (which) {
+        case PROMPT:
+                return put_whole(end, ctx->query.tokens);
+        case MATCHED:
+                return put_whole(end, ctx->verdict.matched);
+        case WAIT:
+                return put_msec(end, ctx->held_for);
+        case FIRST:
+                return put_msec(end, ctx->first_at - ctx->arrived);
+        case EXPECTED:
+                return put_msec(end, (nsec)((ctx->verdict.wait + ctx->verdict.prefill) * 1e9));
+        case TRIES:
+                return put_whole(end, ctx->n_tries);
+        case DECISION:
+                return put_whole(end, (uint64_t)(ctx->decision_took / NSEC_PER_USEC));
+        default:
+                return put_session(end, ctx->query.session);
+        }
+}
+
+static ngx_int_t number_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, enum variable which)
+{
+        u_char *room = ngx_pnalloc(r->pool, NUMBER), *from;
+
+        if (!room)
+                return NGX_ERROR;
+        from = put_number(sublet_ctx(r), which, room + NUMBER);
+        return text_get(v, from, (size_t)(room + NUMBER - from));
+}
+
+/* ---- variables ---------------------------------------------------------------------------------------------- */
+
+static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t which)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        ngx_int_t rc;
+
+        v->not_found = 1;
+        if (!ctx)
+                return NGX_OK;
+        switch ((enum variable)which) {
+        case MODEL:
+                rc = text_get(v, ctx->model.data, ngx_min(ctx->model.len, (size_t)SHOWN));
+                break;
+        case REPLICA:
+                rc = word_get(v, ctx->replica);
+                break;
+        case REASON:
+                rc = word_get(v, ctx->refusal ? ctx->refusal : pick_reason_name(ctx->verdict.reason));
+                break;
+        case STREAM:
+                rc = word_get(v, ctx->is_stream ? "1" : "0");
+                break;
+        default:
+                rc = which == FIRST && !ctx->first_at ? word_get(v, "-") : number_get(r, v, (enum variable)which);
+        }
+        v->no_cacheable = 1;
+        return rc;
 }
 
 static ngx_int_t key_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
