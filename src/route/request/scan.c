@@ -6,12 +6,18 @@
 #include <string.h>
 
 static const struct key {
-        unsigned char context;
-        unsigned char size;
         const char *name;
         unsigned char below, action;
 } keys[] = {
-#define KEY(context, name, below, action) { context, sizeof(name) - 1, name, below, action },
+#define KEY(context, name, below, action) { name, below, action },
+#include "route/request/keys.def"
+#undef KEY
+};
+
+/* The same rows by what is compared first, so that a key that is none of them is known by these few bytes. */
+#define TAG(context, size) ((uint16_t)((context) << 8 | (size)))
+static const uint16_t tags[] = {
+#define KEY(context, name, below, action) TAG(context, sizeof(name) - 1),
 #include "route/request/keys.def"
 #undef KEY
 };
@@ -51,6 +57,15 @@ static struct scan_word *word_of(struct scan *scan, enum action action)
                                    NULL;
 }
 
+/* The rest of one that is too long to be known is left out. */
+static void take_key(struct scan *scan, const char *text, size_t size)
+{
+        size_t room = SCAN_KEY - scan->n_key, n = size < room ? size : room;
+
+        memcpy(scan->key + scan->n_key, text, n);
+        scan->n_key += (uint32_t)n;
+}
+
 int scan_take_text(struct scan *scan, const char *text, size_t size)
 {
         switch (scan->action) {
@@ -67,8 +82,7 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
                 media_feed(&scan->mark, text, size);
                 return SCAN_OK;
         case A_KEY:
-                for (size_t i = 0; i < size && scan->n_key < SCAN_KEY; i++)
-                        scan->key[scan->n_key++] = text[i];
+                take_key(scan, text, size);
                 if (scan->stack[scan->depth - 1] == TOKENS)
                         prefix_text(scan->prefix, text, size);
                 return SCAN_OK;
@@ -97,14 +111,15 @@ static void set_action(struct scan *scan, unsigned char in, enum action action)
 static void key_done(struct scan *scan)
 {
         unsigned char in = scan->stack[scan->depth - 1];
+        uint16_t tag = TAG(in, scan->n_key);
 
         scan->context = in == TOKENS ? TOKENS : IGNORED;
         scan->action = in == TOKENS ? TEXT : SKIP;
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                if (keys[i].context == in && keys[i].size == scan->n_key && keys[i].name[0] == scan->key[0] &&
-                    !memcmp(keys[i].name, scan->key, scan->n_key)) {
+                if (tags[i] == tag && !memcmp(keys[i].name, scan->key, scan->n_key)) {
                         scan->context = keys[i].below;
                         set_action(scan, in, keys[i].action);
+                        return;
                 }
 }
 

@@ -5,41 +5,45 @@
 
 typedef uint8_t vector __attribute__((vector_size(16), may_alias, aligned(1)));
 
-/* The high bit of each byte that is a quote, a backslash or a control character; above the first such byte, of
- * others too. */
-static uint64_t special(uint64_t x)
-{
-        const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
-        uint64_t quote = x ^ ones * '"', slash = x ^ ones * '\\';
-
-        return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & highs;
-}
-
-static bool has_special(const char *text)
+/* Each byte that is a quote, a backslash or a control character. */
+static vector special(const char *text)
 {
         const vector x = *(const vector *)text;
+
+        return (vector)((x == '"') | (x == '\\') | (x < 0x20));
+}
+
+/* The first byte that is set; 16: none is. Little endian: the first is the lowest. */
+static size_t first_of(vector bytes)
+{
         union {
                 vector bytes;
                 uint64_t words[2];
-        } hit = { .bytes = (vector)((x == '"') | (x == '\\') | (x < 0x20)) };
+        } set = { .bytes = bytes };
 
-        return hit.words[0] | hit.words[1];
+        if (set.words[0])
+                return (size_t)__builtin_ctzll(set.words[0]) / 8;
+        return set.words[1] ? 8 + (size_t)__builtin_ctzll(set.words[1]) / 8 : 16;
 }
 
-/* Bytes up to the next quote, backslash or control character; size if there is none. 16 at a time; little endian. */
+/* Bytes up to the next quote, backslash or control character; size if there is none. Most strings are short, and most
+ * bytes are in long ones. */
 static size_t plain_run(const char *text, size_t size)
 {
-        size_t n = 0;
+        enum {
+                ONE = sizeof(vector),
+                FOUR = 4 * ONE,
+        };
+        size_t n = 0, i;
 
-        while (n + sizeof(vector) <= size && !has_special(text + n))
-                n += sizeof(vector);
-        for (; n + 8 <= size; n += 8) {
-                uint64_t x, found;
-
-                memcpy(&x, text + n, 8);
-                found = special(x); /* little endian: the first byte is the lowest */
-                if (found)
-                        return n + (size_t)__builtin_ctzll(found) / 8;
+        while (n + ONE <= size) {
+                i = first_of(special(text + n));
+                if (i < ONE)
+                        return n + i;
+                n += ONE;
+                while (n + FOUR <= size && first_of(special(text + n) | special(text + n + ONE) |
+                                                    special(text + n + 2 * ONE) | special(text + n + 3 * ONE)) == ONE)
+                        n += FOUR;
         }
         while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
                 n++;
