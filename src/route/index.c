@@ -117,12 +117,20 @@ static void note_dropped(uint64_t gone, uint32_t i, uint32_t ret[static INDEX_RE
                 ret[__builtin_ctzll(gone)] = i;
 }
 
+void index_ahead(const struct index *index, const uint64_t *chain, size_t n)
+{
+        n = n < AHEAD ? n : AHEAD;
+        prefetch_windows(index, chain, n);
+        for (size_t i = 0; i < n; i++)
+                __builtin_prefetch(&window_of(index, chain[i])->used);
+}
+
 uint64_t index_match(const struct index *index, const uint64_t *chain, size_t n, uint64_t mask,
                      uint32_t ret[static INDEX_REPLICAS])
 {
         uint64_t left = mask, any = 0;
 
-        prefetch_windows(index, chain, n < AHEAD ? n : AHEAD);
+        index_ahead(index, chain, n);
         for (size_t i = 0; i < n && left; i++) {
                 struct slot slot;
                 uint64_t has;
@@ -187,7 +195,7 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
 {
         uint64_t bit = (uint64_t)1 << replica;
 
-        prefetch_windows(index, chain, n < AHEAD ? n : AHEAD);
+        index_ahead(index, chain, n);
         for (size_t i = 0; i < n; i++) {
                 struct slot slot;
 

@@ -43,6 +43,9 @@ struct index *index_init(void *memory, size_t n_slots, size_t n_blocks);
 uint64_t index_match(const struct index *index, const uint64_t *chain, size_t n, uint64_t mask,
                      uint32_t ret[static INDEX_REPLICAS]);
 
+/* Begins to fetch what index_match and index_put will read first, for who has something else to do meanwhile. */
+void index_ahead(const struct index *index, const uint64_t *chain, size_t n);
+
 /* The replica will have the blocks: they are put in, or marked as used. */
 void index_put(struct index *index, unsigned int replica, const uint64_t *chain, size_t n);
 

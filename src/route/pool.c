@@ -121,10 +121,18 @@ static uint32_t clamp(int64_t n)
         return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+/* What it has there of other routers; mostly there are none. */
+static int64_t elsewhere(const struct pool *pool, int i, enum heard_what what, nsec now)
+{
+        nsec until = atomic_load_explicit(&pool->replicas[i].heard_until, memory_order_relaxed);
+
+        return now < until ? pool_elsewhere(pool, i, what, now) : 0;
+}
+
 /* Of this router's requests and the others'. */
 static uint32_t load_of(const struct pool *pool, int i, enum heard_what what, nsec now)
 {
-        return clamp(pool->replicas[i].load[what] + pool_elsewhere(pool, i, what, now));
+        return clamp(pool->replicas[i].load[what] + elsewhere(pool, i, what, now));
 }
 
 static void set_numbers(struct pool *pool, int i, const struct pool_config *config, nsec now)
@@ -321,7 +329,7 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
         rate_look(&r->rate, peers, now, &view);
         *ret = (struct pick_replica){
                 .rate = view.per_second,
-                .backlog = view.backlog + (double)pool_elsewhere(pool, i, HEARD_BACKLOG, now) +
+                .backlog = view.backlog + (double)elsewhere(pool, i, HEARD_BACKLOG, now) +
                            clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
                 .overdue = r->load[POOL_PREFILL] > 0 ? view.overdue : 0,
                 .slot = rate_slot(&r->rate, clamp(r->load[POOL_WANTED] - own)),
@@ -381,10 +389,10 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
                                   .prompt = q->tokens,
                                   .n_held = n_held };
 
-        (void)index_match(pool->index, q->chain, q->n_blocks, indexed, blocks);
         for (uint64_t left = mask; left; left &= left - 1)
                 rate_add(&peers, &pool->replicas[__builtin_ctzll(left)].rate, now);
         rate_added(&peers);
+        (void)index_match(pool->index, q->chain, q->n_blocks, indexed, blocks);
         for (; mask; mask &= mask - 1) {
                 int i = __builtin_ctzll(mask);
 

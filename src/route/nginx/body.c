@@ -71,6 +71,7 @@ static int keep_chain(sublet_ctx_t *ctx)
         ngx_memcpy(chain, prefix.chain, prefix.n_blocks * sizeof(uint64_t));
         ctx->query.chain = chain;
         ctx->query.n_blocks = prefix.n_blocks;
+        index_ahead(ctx->pool->index, chain, prefix.n_blocks);
         ctx->query.tokens = (uint32_t)(prefix.size / PICK_BYTES_PER_TOKEN);
         return 1;
 }
