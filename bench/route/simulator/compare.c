@@ -24,6 +24,13 @@ struct figures {
         double mean, p99, goodput, n_sent[SIM_REPLICAS_MAX];
 };
 
+static enum sim_index index_of(const struct compare_options *options, const char *formula)
+{
+        if (strcmp(formula, "cost") == 0)
+                return options->index;
+        return options->is_even ? INDEX_OURS : INDEX_LRU;
+}
+
 static int run_one(const struct compare_options *options, const struct trial *trial, const char *formula,
                    struct figures *ret, struct err *err)
 {
@@ -42,7 +49,7 @@ static int run_one(const struct compare_options *options, const struct trial *tr
                 setup.is_shared = !options->is_apart;
                 setup.is_index_told = !options->is_apart && !options->is_without_index && !options->has_one_index;
                 setup.policy = pick_policy_find(formula);
-                setup.index = options->is_even || strcmp(formula, "cost") == 0 ? INDEX_OURS : INDEX_LRU;
+                setup.index = index_of(options, formula);
                 if (!setup.policy)
                         return err_say(err, -EINVAL, "'%s' is no formula", formula);
                 if (sim_run(&setup, &one) < 0)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "simulator/run.h"
 
 #include <stdbool.h>
 
@@ -18,6 +19,7 @@ struct compare_options {
         bool is_without_index;  /* they share all but that */
         bool has_one_index;     /* at once: a bound */
         bool is_even;           /* the others see no more than ours does */
+        enum sim_index index;   /* of ours: INDEX_OURS, INDEX_COPY, INDEX_BOTH */
 };
 
 /* Prints to stdout. 0; negative: could not run. */

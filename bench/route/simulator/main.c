@@ -9,16 +9,20 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 static int usage(void)
 {
         fputs("usage: simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
-              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-w|-i] [-o]\n"
+              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA] [-r ROUTERS] [-a|-w|-i] [-o] [-k "
+              "lru|events]\n"
               "Simulates the router's policies on the traces in the directory TRACES, or (-t) on the trials, and\n"
               "prints a report. -r: requests come to so many routers (at most 4), which tell each other what "
               "they\n"
               "have in flight, learned and sent where; -a: nothing; -w: not what they sent where; -i: that at once.\n"
-              "-o: the others see no more than ours: our index, and the engines' figures once a second.\n",
+              "-o: the others see no more than ours: our index, and the engines' figures once a second.\n"
+              "-k: in place of its index, ours has a strict LRU copy of each cache, or sees what the engines have\n"
+              "cached and what is on its way there.\n",
               stderr);
         return 2;
 }
@@ -31,6 +35,12 @@ static bool parse_count(const char *text, unsigned int *ret)
                 return false;
         *ret = (unsigned int)n;
         return true;
+}
+
+static bool parse_index(const char *text, enum sim_index *ret)
+{
+        *ret = strcmp(text, "lru") == 0 ? INDEX_COPY : INDEX_BOTH;
+        return *ret == INDEX_COPY || strcmp(text, "events") == 0;
 }
 
 static int ended(int r, const struct err *err)
@@ -48,7 +58,7 @@ int main(int argc, char **argv)
         struct err err = { 0 };
         int option;
 
-        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:awio")) != -1) {
+        while ((option = getopt(argc, argv, "n:s:tf:l:p:r:awiok:")) != -1) {
                 if (option == 's')
                         options.only = optarg;
                 else if (option == 't')
@@ -65,6 +75,8 @@ int main(int argc, char **argv)
                         compare.has_one_index = true;
                 else if (option == 'o')
                         compare.is_even = true;
+                else if (option == 'k')
+                        is_good = parse_index(optarg, &compare.index) && is_good;
                 else if (option == 'r')
                         is_good = parse_count(optarg, &compare.n_routers) && compare.n_routers <= SIM_ROUTERS_MAX &&
                                   is_good;

@@ -70,6 +70,7 @@ static const struct variant KNOWLEDGE[] = {
         { .name = "cost: as a router sees it", .policy = "cost" },
         { .name = "a strict LRU copy", .policy = "cost", .index = INDEX_LRU },
         { .name = "exact cache (KV events)", .policy = "cost", .index = INDEX_EXACT },
+        { .name = "exact, and what is in flight", .policy = "cost", .index = INDEX_BOTH },
         { .name = "exact cache, backlog, rate", .policy = "cost", .index = INDEX_EXACT, .sees = SEES_ENGINE },
         { .name = "share not known, learned", .policy = "cost", .no_share = true },
         { .name = "model rate set twice too high", .policy = "cost", .seed_error = 2 },

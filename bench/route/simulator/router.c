@@ -214,6 +214,24 @@ static size_t index_of(const struct router *router, const struct flight *flight)
         return router->setup->has_one_index ? 0 : flight->router;
 }
 
+/* Whether the router sees of the engines what ours does. */
+static bool is_ours(const struct sim_setup *setup)
+{
+        return setup->index == INDEX_OURS || setup->index == INDEX_BOTH || setup->index == INDEX_COPY;
+}
+
+/* Blocks that it has, or will have: they were sent there and are under way. */
+static uint32_t match_both(const struct router_replica *replica, const struct flight *flight)
+{
+        const uint64_t *keys = flight->request.keys;
+        uint32_t n = n_keys(flight), i = 0;
+
+        while (i < n && (cache_match(&replica->engine.cache, &keys[i], 1) ||
+                         map_get(&replica->known[flight->router].active, keys[i])))
+                i++;
+        return i;
+}
+
 /* Tokens of the prompt that each replica has, as the router believes. */
 static void match(const struct router *router, const struct flight *flight, uint32_t ret[INDEX_REPLICAS])
 {
@@ -226,7 +244,9 @@ static void match(const struct router *router, const struct flight *flight, uint
         for (size_t i = 0; i < router->setup->n_replicas; i++) {
                 const struct router_replica *replica = &router->replicas[i];
 
-                if (router->setup->index == INDEX_EXACT)
+                if (router->setup->index == INDEX_BOTH)
+                        ret[i] = match_both(replica, flight);
+                else if (router->setup->index == INDEX_EXACT)
                         ret[i] = cache_match(&replica->engine.cache, q->keys, n);
                 else if (router->setup->index != INDEX_OURS)
                         ret[i] = cache_match(&replica->copy, q->keys, router->setup->index == INDEX_4096 ? seen : n);
@@ -258,7 +278,7 @@ static uint32_t context_of(const struct known *known)
 
 static void poll_engines(struct router *router, nsec now)
 {
-        if (now - router->polled_at < (router->setup->index == INDEX_OURS ? SCRAPE_EVERY : POLL_EVERY))
+        if (now - router->polled_at < (is_ours(router->setup) ? SCRAPE_EVERY : POLL_EVERY))
                 return;
         router->polled_at = now;
         for (size_t i = 0; i < router->setup->n_replicas; i++) {
@@ -300,7 +320,7 @@ static void fill(const struct router_replica *replica, size_t k, uint32_t matche
         const struct known *known = &replica->known[k];
         const uint64_t *heard = known->heard.value;
         const struct sim_setup *setup = replica->router->setup;
-        bool sees = setup->sees == SEES_ENGINE, is_ours = setup->index == INDEX_OURS;
+        bool sees = setup->sees == SEES_ENGINE;
         struct rate_view view;
 
         rate_look(&known->rate, peers, now, &view);
@@ -316,10 +336,11 @@ static void fill(const struct router_replica *replica, size_t k, uint32_t matche
                 .queued = replica->polled_waiting,
                 .capacity = setup->capacity,
                 .slot = rate_slot(&known->rate, replica->wanted),
-                .held = is_ours ? context_of(known) : known->held + (uint32_t)heard[HEARD_CONTEXT],
+                .held = is_ours(setup) ? context_of(known) : known->held + (uint32_t)heard[HEARD_CONTEXT],
                 .prefill = known->prefill + (uint32_t)heard[HEARD_PREFILL],
-                .kv_permille = is_ours ? pick_kv_now(replica->polled_kv, context_of(known), known->polled_context) :
-                                         replica->polled_kv,
+                .kv_permille = is_ours(setup) ?
+                                       pick_kv_now(replica->polled_kv, context_of(known), known->polled_context) :
+                                       replica->polled_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
                 .wake = wake_of(replica, now),
                 .state = replica->is_absent ? PICK_DOWN :

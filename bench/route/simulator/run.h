@@ -28,6 +28,8 @@ enum sim_index {
         INDEX_OURS,  /* index.h, a ring of the true capacity per replica */
         INDEX_LRU,   /* a strict LRU copy of the true capacity */
         INDEX_EXACT, /* KV events without delay */
+        INDEX_BOTH,  /* the same, and what is in flight there: no index can know more. Else the router is ours */
+        INDEX_COPY,  /* the strict LRU copy in a router that else is ours */
         INDEX_4096,  /* llm-d's default: the first 4,096 tokens, 976 blocks of 512 */
 };
 
