@@ -426,8 +426,7 @@ void mps_adopt(struct daemon *daemon)
                         continue;
                 mps->control = control;
                 mps->begun = begun;
-                if (team > daemon->tenants.last_team)
-                        daemon->tenants.last_team = team;
+                tenants_spend_team(&daemon->tenants, team);
                 mps_serve(mps, mps_server(control));
         }
 }

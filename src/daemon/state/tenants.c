@@ -286,6 +286,7 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
 
         if (!tenant)
                 return -ENOMEM;
+        tenants_spend_team(tenants, lease->team);
         tenant->lease = *lease;
         tenant->source.fd = tenant->segment = -1;
         while (*at) /* in the order of arrival */
@@ -294,39 +295,6 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
         tenants->n++;
         *ret = tenant;
         return 0;
-}
-
-static bool is_same_job(const struct tenant *a, const struct tenant *b)
-{
-        return a->lease.owner == b->lease.owner && !strcmp(a->lease.job, b->lease.job) &&
-               !strcmp(a->lease.container.namespace, b->lease.container.namespace);
-}
-
-/* Those of a job that are there already have its number, whoever of them came first. */
-uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant)
-{
-        unsigned int n = 0;
-
-        for (const struct tenant *t = tenants->first; t && tenant->lease.job[0]; t = t->next)
-                if (t != tenant && t->gang && is_same_job(t, tenant))
-                        return t->gang;
-        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
-                n += tenant->lease.devices[i].is_granted;
-        return n > 1 || tenant->lease.job[0] ? tenant->lease.id : 0;
-}
-
-uint32_t tenants_team(struct tenants *tenants, const struct message_lease *lease)
-{
-        if (!lease->group[0])
-                return 0;
-        for (const struct tenant *t = tenants->first; t; t = t->next) {
-                if (t->lease.group[0] && t->lease.owner == lease->owner && !strcmp(t->lease.group, lease->group) &&
-                    !strcmp(t->lease.container.namespace, lease->container.namespace))
-                        return t->lease.team;
-                if (t->lease.team > tenants->last_team)
-                        tenants->last_team = t->lease.team;
-        }
-        return ++tenants->last_team;
 }
 
 void tenants_take(struct tenants *tenants, struct tenant *tenant)

@@ -150,7 +150,7 @@ struct tenants {
         bytes totals[LEASE_DEVICES_MAX];
         bool is_lost[LEASE_DEVICES_MAX];
         bool overcommits;
-        uint32_t last_team;            /* the greatest number that a group has had */
+        uint32_t last_team;            /* the latest number that a group has had */
         bytes swap;                    /* host memory for suspended tenants; 0: no limit, and no lease with --swap */
         bytes kept[LEASE_DEVICES_MAX]; /* for containers that have no tenant yet (allocations_keep) */
         nsec room_at;                  /* the latest look of room.c; clock_now */
@@ -234,9 +234,11 @@ struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim);
 /* Of a tenant that is about to be scheduled: the gang of its job, or its own if it has several devices; 0: none. */
 uint64_t tenants_gang(const struct tenants *tenants, const struct tenant *tenant);
 
-/* The number of the group of a lease: that of its other tenants on whatever device, or one that nobody has; 0: it is of
- * none. A group is of one owner, and of one namespace (M4 of mps.h). */
-uint32_t tenants_team(struct tenants *tenants, const struct message_lease *lease);
+/* The number of the group of a lease: that of its other tenants on whatever device, or one that nobody has, which is
+ * spent when a lease has it (tenants_put); 0: it is of none. A group is of one owner, and of one namespace (M4 of
+ * mps.h). */
+uint32_t tenants_team(const struct tenants *tenants, const struct message_lease *lease);
+void tenants_spend_team(struct tenants *tenants, uint32_t team); /* it is in use: later ones are others */
 
 /* Sets the effective shares. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);

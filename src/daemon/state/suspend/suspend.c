@@ -405,11 +405,8 @@ int suspend_check(const struct tenant *tenant, struct err *err)
         if (message_lease_is_client(&tenant->lease))
                 return err_say(err, -ENOTSUP, "'%s' is a client of an MPS server, which the driver cannot suspend",
                                name);
-        if (tenant->state != TENANT_RUNNING)
+        if (tenant->state != TENANT_RUNNING || tenant->is_kept)
                 return err_say(err, -EBUSY, "'%s' is %s", name, tenant_state_name(tenant));
-        if (tenant->is_kept)
-                return err_say(err, -ENOTSUP, "'%s' has ended, and what it holds is kept by a process outside of it",
-                               name);
         if (!control_block_suspension(tenant->control))
                 return err_say(err, -ENOTSUP, "the shim of '%s' is of an older release, which knows no suspending",
                                name);

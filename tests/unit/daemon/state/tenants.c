@@ -33,6 +33,37 @@ static struct message_lease lease_of(bytes gib, permille share)
         return lease;
 }
 
+static struct message_lease group_of(uid_t owner)
+{
+        struct message_lease lease = lease_of(1, 0);
+
+        lease.owner = owner;
+        (void)snprintf(lease.group, sizeof(lease.group), "chat");
+        return lease;
+}
+
+static void the_number_of_a_group_is_never_0_nor_anothers_and_refused_ones_spend_none(void **state)
+{
+        struct tenants *tenants = &((struct daemon *)*state)->tenants;
+        struct message_lease one = group_of(1), two = group_of(2), three = group_of(3);
+        struct tenant *tenant;
+
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(tenants_team(tenants, &one), 1); /* asked for, and refused for something else */
+        one.team = tenants_team(tenants, &one);
+        assert_int_equal(tenants_put(tenants, &one, &tenant), 0);
+        assert_int_equal(tenants_team(tenants, &one), 1); /* its next tenant */
+        tenants_spend_team(tenants, UINT32_MAX / 2);
+        tenants_spend_team(tenants, UINT32_MAX / 4 * 3);
+        tenants_spend_team(tenants, UINT32_MAX);
+        two.team = tenants_team(tenants, &two);
+        assert_int_equal(two.team, 2);
+        assert_int_equal(tenants_put(tenants, &two, &tenant), 0);
+        assert_int_equal(tenants_team(tenants, &three), 3);
+        tenants_spend_team(tenants, 1); /* an old one: no step back */
+        assert_int_equal(tenants_team(tenants, &three), 3);
+}
+
 static void quotas_never_exceed_the_device_unless_overcommitted(void **state)
 {
         struct daemon *daemon = *state;
@@ -413,6 +444,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         const struct CMUnitTest tests[] = {
+                TEST(the_number_of_a_group_is_never_0_nor_anothers_and_refused_ones_spend_none),
                 TEST(quotas_never_exceed_the_device_unless_overcommitted),
                 TEST(shares_never_exceed_the_whole),
                 TEST(goals_are_promised_that_can_be_kept_beside_each_other),
