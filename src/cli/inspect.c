@@ -72,7 +72,7 @@ static void print_grant(const json_t *tenant, const json_t *changed)
         line("changed", text);
 }
 
-static void print_keeper(const json_t *tenant)
+static void print_kept(const json_t *tenant)
 {
         uint64_t process = field_number(tenant, "kept_by");
         char text[64];
@@ -98,7 +98,7 @@ static void print_who(const json_t *tenant, const json_t *changed)
         line("command", field_text(tenant, "command"));
         line("since", moment_format(field_moment(tenant, "since"), since));
         line("state", field_text(tenant, "state"));
-        print_keeper(tenant);
+        print_kept(tenant);
         print_grant(tenant, changed);
         line("plane", field_text(tenant, "plane"));
         line("", field_text(tenant, "attach_error"));

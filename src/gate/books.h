@@ -84,8 +84,8 @@ int channels_switch(struct gate *gate, unsigned int device, bool is_disabled);
 /* A group may run from now on: if the desired state is "disabled", it is disabled when this returns. */
 void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
 
-/* books/keepers.c: a client was made on the request's file. */
-void keepers_note(const struct request *request);
+/* books/kept.c: a client was made on the request's file. */
+void makers_note(const struct request *request);
 
 /* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
 void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);

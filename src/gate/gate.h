@@ -209,8 +209,8 @@ struct ledger_kinds gate_kinds(struct gate *gate, unsigned int device);
 /* Who outside of an ended tenant keeps memory of it, as far as /proc tells; 0: not known. May take half a second. */
 pid_t gate_kept_by(struct gate *gate);
 
-/* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. keeper: gate_kept_by. */
-void gate_report_leftover(struct gate *gate, unsigned int device, pid_t keeper);
+/* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. holder: gate_kept_by. */
+void gate_report_leftover(struct gate *gate, unsigned int device, pid_t holder);
 
 /* ---- channels (channel_control.c, demand.c): for one thread at a time, never one that answers the tenant ---- */
 

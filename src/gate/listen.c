@@ -16,7 +16,7 @@
  */
 #include "gate/listen.h"
 #include "gate/serve.h"
-#include "gate/waiting.h"
+#include "gate/move/waiting.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -8,7 +8,8 @@
  * Joining (gate_join) and finding that the last has gone (notify_listeners_check) happen under one mutex: nothing
  * joins behind the last one, whose ledger is being closed.
  */
-#include "gate/waiting.h"
+#include "gate/listen.h"
+#include "gate/move/waiting.h"
 
 #include "base/clock.h"
 

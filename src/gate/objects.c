@@ -40,7 +40,7 @@ int serve_client(struct request *request)
                         ledger_entry_free(gate->ledger, entry);
         }
         if (request_is_done(request, r))
-                keepers_note(request);
+                makers_note(request);
         channel_control_gone(gate, RM_CLASS_CLIENT, 0, 0); /* of a client of that handle that was there */
         return reply(request, r);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due. */
 #include "gate/books.h"
-#include "gate/waiting.h"
+#include "gate/listen.h"
+#include "gate/move/waiting.h"
 
 #include "base/clock.h"
 

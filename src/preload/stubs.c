@@ -273,7 +273,7 @@ int serve_schedule(struct request *request)
 }
 
 /* What outlives a program is not its gate's any more, which has ended with it. */
-void keepers_note(const struct request *request)
+void makers_note(const struct request *request)
 {
         (void)request;
 }

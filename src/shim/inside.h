@@ -27,7 +27,7 @@ struct shim {
         struct mover mover;
         bool owes_moved;   /* the latest way has ended, and the daemon has not been told */
         nsec published_at; /* publish */
-        nsec keeper_at;    /* publish_keeper */
+        nsec kept_at;      /* publish_kept */
         bool is_away_told; /* talk_away */
         bool is_lent;      /* it has ended, and what it lent is not back */
         bool is_settled;   /* it has ended, and so has what it lent: its ledger is as empty as it gets by itself */
@@ -77,7 +77,7 @@ void publish(struct shim *shim, const struct gate_stats *stats);
 void publish_terms(struct shim *shim); /* on a new control block, before anybody is served */
 
 /* The tenant has ended and memory of it has not: who has it. Looks again now and then. */
-void publish_keeper(struct shim *shim);
+void publish_kept(struct shim *shim);
 
 /* Of struct gate_options: the tenant's suspension as the daemon has it, and that a call waits because of it. */
 bool publish_is_away(void *context, pid_t process);

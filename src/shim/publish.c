@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEEPER_EACH (10 * NSEC_PER_SEC)
+#define KEPT_EACH (10 * NSEC_PER_SEC)
 
 void publish_terms(struct shim *shim)
 {
@@ -107,16 +107,16 @@ void publish(struct shim *shim, const struct gate_stats *stats)
         publish_loans(shim);
 }
 
-void publish_keeper(struct shim *shim)
+void publish_kept(struct shim *shim)
 {
         nsec now = clock_now();
-        pid_t keeper;
+        pid_t holder;
 
-        if (shim->keeper_at && now - shim->keeper_at < KEEPER_EACH)
+        if (shim->kept_at && now - shim->kept_at < KEPT_EACH)
                 return;
-        keeper = gate_kept_by(shim->gate);
-        shim->control->move.kept_by = keeper ? keeper : CONTROL_KEPT_BY_SOMEBODY;
-        shim->keeper_at = clock_now();
+        holder = gate_kept_by(shim->gate);
+        shim->control->move.kept_by = holder ? holder : CONTROL_KEPT_BY_SOMEBODY;
+        shim->kept_at = clock_now();
 }
 
 bool publish_is_away(void *context, pid_t process)

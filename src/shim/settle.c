@@ -39,17 +39,17 @@ void settle(struct gate *gate, const struct lease *lease)
 {
         nsec began = clock_now();
         unsigned int n_scans = 0;
-        pid_t keeper;
+        pid_t holder;
 
         watcher_wait(lease);
         while ((gate_settle(gate) || holds_memory(lease)) && may_go_on(began, n_scans++))
                 (void)poll(NULL, 0, SCAN_MS);
         if (!holds_memory(lease))
                 return;
-        keeper = gate_kept_by(gate);
+        holder = gate_kept_by(gate);
         for (unsigned int i = 0; i < lease->n_devices; i++)
                 if (lease->devices[i].quota.used)
-                        gate_report_leftover(gate, i, keeper);
+                        gate_report_leftover(gate, i, holder);
 }
 
 bool is_kept(struct gate *gate, const struct lease *lease)

@@ -324,7 +324,7 @@ static void end_record(struct shim *shim)
 static bool is_over(struct shim *shim)
 {
         if (has_lent(shim)) {
-                publish_keeper(shim);
+                publish_kept(shim);
                 return false;
         }
         if (!shim->is_settled) {
@@ -338,7 +338,7 @@ static bool is_over(struct shim *shim)
         }
         if (!is_kept(shim->gate, &shim->lease))
                 return true;
-        publish_keeper(shim);
+        publish_kept(shim);
         return false;
 }
 

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "gate/listen.h"
+#include "gate/request.h"
 
 void waiting_init(struct notify_listener *listener);
 

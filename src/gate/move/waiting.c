@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gate/waiting.h"
+#include "gate/move/waiting.h"
 
 #include "base/clock.h"
 
@@ -146,7 +146,7 @@ static void look_at(struct notify_listener *listener, struct waiting_list *some,
 }
 
 /* Takes them out of the list meanwhile: no lock is held while the kernel and others are asked. */
-static void look(struct notify_listener *listener, bool is_all, struct waiting_list *ready)
+static void calls_look(struct notify_listener *listener, bool is_all, struct waiting_list *ready)
 {
         struct waiting_list some, left;
         size_t part;
@@ -175,9 +175,9 @@ bool waiting_look(struct notify_listener *listener)
         listener->seen = state;
         if (is_all || now - listener->looked_at >= LOOK) {
                 listener->looked_at = now;
-                look(listener, is_all, &ready);
+                calls_look(listener, is_all, &ready);
                 if (!is_all && ready.first)
-                        look(listener, true, &ready);
+                        calls_look(listener, true, &ready);
         }
         (void)pthread_mutex_lock(&listener->reader.mutex);
         list_move(&ready, &listener->ready, SIZE_MAX);

@@ -16,7 +16,7 @@ enum {
         MAKERS_MAX = 64,
 };
 
-void keepers_note(const struct request *request)
+void makers_note(const struct request *request)
 {
         struct open_files *makers = &request->gate->makers;
         uint64_t gone[MAKERS_MAX];
@@ -30,17 +30,17 @@ void keepers_note(const struct request *request)
 
 pid_t gate_kept_by(struct gate *gate)
 {
-        pid_t keeper = open_files_holder(&gate->makers);
+        pid_t holder = open_files_holder(&gate->makers);
 
-        return keeper ? keeper : open_files_holder(&gate->exports);
+        return holder ? holder : open_files_holder(&gate->exports);
 }
 
-void gate_report_leftover(struct gate *gate, unsigned int device, pid_t keeper)
+void gate_report_leftover(struct gate *gate, unsigned int device, pid_t holder)
 {
         char size[BYTES_TEXT], by[48] = "";
 
-        if (keeper > 0)
-                (void)snprintf(by, sizeof(by), ": process %d has it open", keeper);
+        if (holder > 0)
+                (void)snprintf(by, sizeof(by), ": process %d has it open", holder);
         gate_tell(gate, EVENT_BOOKS_NOT_EMPTY, 0, "%s on device %u%s", bytes_format(gate_held(gate, device), size),
                   device, by);
 }
