@@ -127,6 +127,13 @@ static void check_devices(struct doctor *doctor)
                              i < n_found ? found[i].name : "", i < n_found && found[i].name[0] ? ", " : "",
                              bytes_format(lease.devices[i].total, size), lease.devices[i].minor);
         }
+        for (unsigned int i = 0; r == 0 && i < lease.n_devices; i++)
+                if (lease.devices[i].is_node)
+                        findings_gap(findings, "coherent memory", FINDING_LIMITED,
+                                     "lease other devices; programs take memory of such a node without the driver",
+                                     "device %u: its memory is a NUMA node of the host (Grace Hopper and its like), "
+                                     "which no quota can hold: it is not leased",
+                                     i);
         if (r == 0) {
                 check_health(doctor, found, n_found);
                 check_own(doctor, &lease);

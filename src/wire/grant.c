@@ -215,12 +215,26 @@ int grant_check(const struct grant *grant, struct err *err)
         return r;
 }
 
+/* Whoever may use the device may take its memory without a driver call: mbind, move_pages. */
+static int refuse_nodes(const struct lease *lease, struct err *err)
+{
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                if (lease->devices[i].is_granted && lease->devices[i].is_node)
+                        return err_say(
+                                err, -EINVAL,
+                                "the memory of device %u is a NUMA node of the host (Grace Hopper and its like): "
+                                "no quota holds there, so it is not leased; ask for another one with --gpus",
+                                i);
+        return 0;
+}
+
 int grant_apply(const struct grant *grant, struct lease *lease, struct err *err)
 {
         int r;
 
-        if ((r = select_gpus(grant->gpus, lease, err)) < 0 || (r = set_memory(grant->memory, lease, err)) < 0 ||
-            (r = set_host(grant->host, lease, err)) < 0 || (r = set_managed(grant->managed, lease, err)) < 0 ||
+        if ((r = select_gpus(grant->gpus, lease, err)) < 0 || (r = refuse_nodes(lease, err)) < 0 ||
+            (r = set_memory(grant->memory, lease, err)) < 0 || (r = set_host(grant->host, lease, err)) < 0 ||
+            (r = set_managed(grant->managed, lease, err)) < 0 ||
             (r = set_capabilities(grant->capabilities, lease, err)) < 0)
                 return r;
         lease->groups_max = GROUPS_MAX;

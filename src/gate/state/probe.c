@@ -205,6 +205,19 @@ static void identify(struct probe *probe, unsigned int index, struct lease_devic
                 device->architecture = rm_get32(params, sizeof(params), 0);
 }
 
+/* Coherent memory (Grace Hopper and its like): Linux gives it to whoever asks for a page of that node. nid@0 status@4,
+ * 0 of all other devices. Source: nv_get_numa_status, nv-linux.h, 525 to 595; seen with 0 only. */
+static bool is_node(struct probe *probe, unsigned int index)
+{
+        enum { STATUS_AT = 4, ROOM = 1024 };
+        uint8_t block[ROOM] = { 0 };
+        uint32_t size = probe->layout->numa_info_size;
+
+        return size <= sizeof(block) &&
+               call_driver(probe, probe->devices[index].fd, RM_NR_NUMA_INFO, block, size) >= 0 &&
+               rm_get32(block, size, STATUS_AT);
+}
+
 /* An open attaches the device; before that the driver has no number for it. */
 static int find_device(struct probe *probe, const struct rm_device *found, struct lease *lease)
 {
@@ -224,6 +237,7 @@ static int find_device(struct probe *probe, const struct rm_device *found, struc
             (r = fb_info(probe, index, RM_FB_TOTAL_RAM, &device->total)) < 0)
                 return r;
         identify(probe, index, device);
+        device->is_node = is_node(probe, index);
         lease->n_devices++;
         return 0;
 }

@@ -146,6 +146,7 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_slow_control:
         case FAULT_oom_at:
         case FAULT_no_size:
+        case FAULT_numa_node:
         case FAULT_own_group:
         case FAULT_own_channel:
         case FAULT_own_space:

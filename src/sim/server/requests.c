@@ -178,7 +178,8 @@ static int ioctl_rm(struct machine *machine, struct request *request)
                 return 0;
         case RM_NUMA_INFO:
                 memset(request->block.data, 0, request->block.size);
-                rm_put32(request->block.data, request->block.size, 0, UINT32_MAX); /* no node */
+                rm_put32(request->block.data, request->block.size, 0, machine->faults.numa_node ? 2 : UINT32_MAX);
+                rm_put32(request->block.data, request->block.size, 4, machine->faults.numa_node ? 3 : 0); /* online */
                 rm_put64(request->block.data, request->block.size, 8, MEMORY_BLOCK);
                 return 0;
         case RM_WAIT_OPEN:

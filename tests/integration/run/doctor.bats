@@ -56,6 +56,23 @@ teardown() {
         [[ $output == *'sublet sim'* ]]
 }
 
+@test "a device whose memory is a node of the host is refused in one line, with a daemon and without, and doctor says so" {
+        machine_start
+        "$sublet" sim --dir "$machine_dir" --fault numa-node=1
+        run on "$sublet" run --no-daemon --mem 1G -- true
+        [ "$status" -ne 0 ]
+        [[ $output == *"NUMA node of the host"* && ${#lines[@]} -eq 1 ]]
+        run on "$sublet" doctor
+        [[ $output == *"NUMA node of the host"* ]]
+        daemon_start
+        run on "$sublet" run --mem 1G -- true
+        [ "$status" -ne 0 ]
+        [[ $output == *"NUMA node of the host"* && ${#lines[@]} -eq 1 ]]
+        node_end
+        "$sublet" sim --dir "$machine_dir" --fault numa-node=0
+        on "$sublet" run -q --no-daemon --mem 1G -- true
+}
+
 @test "doctor reports an unknown release" {
         "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
         machine_start --driver 610.1

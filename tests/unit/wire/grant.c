@@ -30,6 +30,24 @@ static int apply(struct grant grant, struct lease *lease, struct err *err)
         return grant_apply(&grant, lease, err);
 }
 
+static void a_device_whose_memory_is_a_node_of_the_host_is_not_granted(void **state)
+{
+        struct grant all = { 0 }, other = { .gpus = "1" }, it = { .gpus = "0" };
+        struct lease lease = machine();
+        struct err err = { 0 };
+
+        (void)state;
+        lease.devices[0].is_node = true;
+        assert_int_equal(grant_apply(&all, &lease, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "device 0"));
+        lease = machine();
+        lease.devices[0].is_node = true;
+        assert_int_equal(grant_apply(&it, &lease, &err), -EINVAL);
+        lease = machine();
+        lease.devices[0].is_node = true;
+        assert_int_equal(grant_apply(&other, &lease, &err), 0);
+}
+
 static void without_options_the_whole_machine_is_granted(void **state)
 {
         struct lease lease;
@@ -252,6 +270,7 @@ static void capabilities_are_the_defaults_or_those_named(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_device_whose_memory_is_a_node_of_the_host_is_not_granted),
                 cmocka_unit_test(without_options_the_whole_machine_is_granted),
                 cmocka_unit_test(a_size_holds_for_every_device),
                 cmocka_unit_test(a_bad_word_is_known_without_a_machine),
