@@ -261,6 +261,27 @@ static bool end_threads(struct gate *gate)
         return true;
 }
 
+static bool is_any(void *context, uint32_t client)
+{
+        (void)context, (void)client;
+        return true;
+}
+
+/* What is left in the driver's list is on files that others keep, and it is everybody's list (state/listens.h). Of a
+ * client that is there it stays: that number may be another's by now. */
+static void listens_free(struct gate *gate)
+{
+        struct listen some[64];
+        size_t n;
+
+        while (gate->probe.ctl >= 0 && (n = listens_some(&gate->listens, is_any, NULL, some, ARRAY_SIZE(some))))
+                for (size_t i = 0; i < n; i++) {
+                        if (!probe_client(&gate->probe, some[i].client))
+                                probe_unlisten(&gate->probe, some[i].client, some[i].number);
+                        listens_take(&gate->listens, some[i].client, some[i].number);
+                }
+}
+
 struct gate *gate_free(struct gate *gate)
 {
         if (!gate)
@@ -268,6 +289,7 @@ struct gate *gate_free(struct gate *gate)
         if (gate->wake >= 0 && !end_threads(gate))
                 return gate;
         notify_listeners_done(gate);
+        listens_free(gate);
         closep(&gate->over);
         closep(&gate->wake);
         moving_done(&gate->moving);

@@ -136,6 +136,11 @@ bool probe_listens(struct probe *probe, uint32_t client, uint32_t number)
         return false;
 }
 
+void probe_unlisten(struct probe *probe, uint32_t client, uint32_t number)
+{
+        (void)call_list(probe, RM_NR_FREE_EVENT, client, number);
+}
+
 /* Makes a device of ours and a subdevice under it, once. */
 static int open_device(struct probe *probe, const struct lease_device *device, unsigned int index)
 {

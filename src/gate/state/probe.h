@@ -40,6 +40,7 @@ bool probe_client(struct probe *probe, uint32_t client);
 /* Whether the driver has the number in its list of events (state/listens.h); if not, it is there for a moment. True
  * when in doubt. */
 bool probe_listens(struct probe *probe, uint32_t client, uint32_t number);
+void probe_unlisten(struct probe *probe, uint32_t client, uint32_t number); /* it is there no more, whose ever it was */
 
 /* Fills the lease's table of devices: instance, gpu_id, minor, total; by PCI bus order. Opens each device once, which
  * initialises it. 0; -errno. */

@@ -81,6 +81,15 @@ END
         wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
 }
 
+# Whoever keeps the file is no tenant; the first is the positive control.
+@test "nothing of a tenant's is left in the driver's list of events, whoever keeps the file that it was made on" {
+        local attack=$plain/tests/hostile/attack-listens-kept
+        run -0 on "$attack" env
+        [[ $output == *'took=2000 left=2000'* ]]
+        run -0 on "$attack" "$sublet" run -q --no-daemon --mem 256M --
+        [[ $output == *'took=2000 left=0'* ]] || { echo "$output"; false; }
+}
+
 # What the attack counts itself: no figure of the device has it
 @test "a tenant has a bounded part of the driver's list of events, which all share" {
         SETTLE_MSEC=100 attack listens-many on
