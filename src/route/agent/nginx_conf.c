@@ -69,8 +69,6 @@ static const char spans[] =
         "\"upstream_status\":\"$upstream_status\"}';\n";
 
 static const char proxy[] = "                        proxy_http_version 1.1;\n"
-                            "                        proxy_set_header Connection $sublet_connection;\n"
-                            "                        proxy_set_header Upgrade $sublet_upgrade;\n"
                             "                        proxy_set_header Host $host;\n"
                             "                        proxy_set_header X-Request-Id $sublet_id;\n"
                             "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
@@ -179,12 +177,18 @@ static void write_origin_headers(FILE *to)
 }
 
 /* Before a key is asked for. */
-static void write_checks(FILE *to, const struct settings *settings)
+static void write_preflight(FILE *to, const struct settings *settings)
 {
         if (settings->origins.n)
                 (void)fputs("                        if ($sublet_preflight) {\n                                return "
                             "204;\n                        }\n",
                             to);
+}
+
+/* Where the module does not ask for a key itself. */
+static void write_checks(FILE *to, const struct settings *settings)
+{
+        write_preflight(to, settings);
         if (settings->n_keys)
                 (void)fputs("                        if ($sublet_key = \"\") {\n                                return "
                             "401;\n"
@@ -213,6 +217,38 @@ static void write_replica_tls(FILE *to, const struct settings *settings)
                               "                        proxy_ssl_certificate \"%s\";\n"
                               "                        proxy_ssl_certificate_key \"%s\";\n",
                               settings->replica_certificate, settings->replica_certificate_key);
+}
+
+/* Where a connection may become a websocket. Elsewhere these headers are none, which is known before any request. */
+static void write_upgrade(FILE *to, bool may_upgrade)
+{
+        (void)fprintf(to,
+                      "                        proxy_set_header Connection %s;\n"
+                      "                        proxy_set_header Upgrade %s;\n",
+                      may_upgrade ? "$sublet_connection" : "\"\"", may_upgrade ? "$sublet_upgrade" : "\"\"");
+}
+
+static void write_route(FILE *to, const struct settings *settings, const char *where, bool may_upgrade)
+{
+        (void)fprintf(to, "                location %s {\n", where);
+        write_preflight(to, settings);
+        (void)fprintf(to, "                        sublet_route pool;\n                        proxy_pass %s://pool;\n",
+                      route_settings_has_tls(settings) ? "https" : "http");
+        (void)fputs(proxy, to);
+        write_upgrade(to, may_upgrade);
+        write_replica_tls(to, settings);
+        if (*settings->traces)
+                (void)fputs("                        proxy_set_header traceparent "
+                            "00-$sublet_trace-$sublet_span_client-0$sublet_traced;\n",
+                            to);
+        (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
+        if (settings->n_keys) /* the router's keys are not for the replicas; what is compressed says no usage */
+                (void)fputs("                        proxy_set_header Authorization \"\";\n"
+                            "                        proxy_set_header X-Api-Key \"\";\n"
+                            "                        proxy_set_header Accept-Encoding \"\";\n"
+                            "                        proxy_set_header Sec-WebSocket-Extensions \"\";\n",
+                            to);
+        (void)fputs("                }\n", to);
 }
 
 /* A request line that nginx cannot read has no URI, and a named location refuses those: 500, for a client's mistake. */
@@ -252,25 +288,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                     "                location ^~ /v1/models/ {\n",
                     to);
         write_checks(to, settings);
-        (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
-                    to);
-        write_checks(to, settings);
-        (void)fprintf(to, "                        sublet_route pool;\n                        proxy_pass %s://pool;\n",
-                      route_settings_has_tls(settings) ? "https" : "http");
-        (void)fputs(proxy, to);
-        write_replica_tls(to, settings);
-        if (*settings->traces)
-                (void)fputs("                        proxy_set_header traceparent "
-                            "00-$sublet_trace-$sublet_span_client-0$sublet_traced;\n",
-                            to);
-        (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
-        if (settings->n_keys) /* the router's keys are not for the replicas; what is compressed says no usage */
-                (void)fputs("                        proxy_set_header Authorization \"\";\n"
-                            "                        proxy_set_header X-Api-Key \"\";\n"
-                            "                        proxy_set_header Accept-Encoding \"\";\n"
-                            "                        proxy_set_header Sec-WebSocket-Extensions \"\";\n",
-                            to);
-        (void)fputs("                }\n        }\n", to);
+        (void)fputs("                        sublet_models pool;\n                }\n", to);
+        write_route(to, settings, "= /v1/realtime", true);
+        write_route(to, settings, "/", false);
+        (void)fputs("        }\n", to);
 }
 
 static void write_ours(FILE *to, const struct settings *settings, const struct nginx_environment *environment)

@@ -11,6 +11,7 @@ static const struct {
         { "compressed_body", "invalid_request_error", "The body is compressed. Send it as it is.", 415 },
         { "body_timeout", "invalid_request_error", "The body did not come in time.", 408 },
         { "model_required", "invalid_request_error", "You must provide a model parameter.", 400 },
+        { "invalid_api_key", "authentication_error", "This API key may not do this.", 401 },
         { "unknown_endpoint", "invalid_request_error", "Clients have no endpoint at this path.", 404 },
         { "method_not_allowed", "invalid_request_error", "This endpoint does not take this method.", 405 },
         { "model_not_found", "invalid_request_error", "No replica serves this model.", 404 },

@@ -170,6 +170,8 @@ int sublet_path_check(sublet_ctx_t *ctx)
         const sublet_key_t *key = ctx->key;
         unsigned int methods;
 
+        if (conf->n_table && !key)
+                return sublet_turn_away(ctx, POOL_BAD, "invalid_api_key");
         ctx->may_priority = !conf->n_table || (key && key->may_priority);
         ctx->endpoint = endpoint_find((const char *)r->uri.data, r->uri.len, method_of(r), &methods);
         if (!ctx->endpoint && key && key->is_admin)

@@ -127,7 +127,8 @@ static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *
 
 static ngx_int_t key_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
-        const sublet_key_t *key = sublet_key_of(r);
+        const sublet_ctx_t *ctx = sublet_ctx(r);
+        const sublet_key_t *key = ctx ? ctx->key : sublet_key_of(r);
 
         (void)data;
         return key ? text_get(v, key->name.data, key->name.len) : text_get(v, (const u_char *)"", 0);
