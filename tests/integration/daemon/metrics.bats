@@ -57,13 +57,16 @@ monitoring=$BATS_TEST_DIRNAME/../../../deploy/kubernetes/monitoring
 
 @test "the rules are good, each alert is raised by its case and by no other, and the operator gets the same" {
         command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
-        cp "$monitoring/rules.yml" "$BATS_TEST_DIRNAME/rules-test.yml" "$BATS_TEST_TMPDIR"
-        promtool check rules "$BATS_TEST_TMPDIR/rules.yml"
-        promtool test rules "$BATS_TEST_TMPDIR/rules-test.yml"
-        while read -r alert; do
-                grep -q "alertname: $alert\$" "$BATS_TEST_DIRNAME/rules-test.yml" || { echo "no case for $alert"; return 1; }
-        done < <(sed -n 's/^ *- alert: //p' "$monitoring/rules.yml")
-        "$monitoring/rules" | sed -n '/^spec:/,$p' | sed '1d; s/^  //' | diff - "$monitoring/rules.yml"
+        for rules in rules route-rules; do
+                cp "$monitoring/$rules.yml" "$BATS_TEST_DIRNAME/$rules-test.yml" "$BATS_TEST_TMPDIR"
+                promtool check rules "$BATS_TEST_TMPDIR/$rules.yml"
+                promtool test rules "$BATS_TEST_TMPDIR/$rules-test.yml"
+                while read -r alert; do
+                        grep -q "alertname: $alert\$" "$BATS_TEST_DIRNAME/$rules-test.yml" || { echo "no case for $alert"; return 1; }
+                done < <(sed -n 's/^ *- alert: //p' "$monitoring/$rules.yml")
+                "$monitoring/rules" "$rules.yml" | sed -n '/^spec:/,$p' | sed '1d; s/^  //' | diff - "$monitoring/$rules.yml"
+        done
+        "$monitoring/rules" | diff - <("$monitoring/rules" rules.yml)
 }
 
 # exported: the names of metrics that a daemon whose device tells everything exports
@@ -91,16 +94,24 @@ exported() {
         done < "$BATS_TEST_TMPDIR/exported"
 }
 
-@test "the dashboard is one that Grafana takes: places, sources, references and queries" {
-        jq -e '(.panels | length) > 0 and ([.panels[].id] | length == (unique | length)) and .schemaVersion >= 36 and (.uid | length) > 0' "$monitoring/dashboard.json"
+# good_board FILE: what Grafana asks of a dashboard, and what promtool can say of its queries
+good_board() {
+        jq -e '(.panels | length) > 0 and ([.panels[].id] | length == (unique | length)) and .schemaVersion >= 36 and (.uid | length) > 0' "$1"
         jq -e 'all(.panels[]; (.title | length) > 0 and (.type | IN("timeseries", "stat", "gauge", "bargauge", "table"))
                 and .gridPos.x >= 0 and .gridPos.x + .gridPos.w <= 24 and .gridPos.h > 0
                 and .datasource.uid == "${source}" and (.targets | length) > 0
-                and ([.targets[].refId] | all(. != null) and length == (unique | length)))' "$monitoring/dashboard.json"
+                and ([.targets[].refId] | all(. != null) and length == (unique | length)))' "$1"
         jq -e '[.panels[] | .gridPos] as $g | all(range($g | length); . as $i | all(range($i); . as $k | $g[$i] as $a | $g[$k] as $b
-                | $a.x >= $b.x + $b.w or $b.x >= $a.x + $a.w or $a.y >= $b.y + $b.h or $b.y >= $a.y + $a.h))' "$monitoring/dashboard.json"
-        jq -e 'any(.templating.list[]; .name == "source" and .type == "datasource" and .query == "prometheus")' "$monitoring/dashboard.json"
-        command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
-        jq '{groups: [{name: "panels", rules: [.panels[] as $p | $p.targets[] | {record: "panel:\($p.id)_\(.refId)", expr}]}]}' "$monitoring/dashboard.json" > "$BATS_TEST_TMPDIR/panels.yml"
+                | $a.x >= $b.x + $b.w or $b.x >= $a.x + $a.w or $a.y >= $b.y + $b.h or $b.y >= $a.y + $a.h))' "$1"
+        jq -e 'any(.templating.list[]; .name == "source" and .type == "datasource" and .query == "prometheus")' "$1"
+        command -v promtool > /dev/null || return 0
+        jq '{groups: [{name: "panels", rules: [.panels[] as $p | $p.targets[] | {record: "panel:\($p.id)_\(.refId)", expr}]}]}' "$1" > "$BATS_TEST_TMPDIR/panels.yml"
         promtool check rules "$BATS_TEST_TMPDIR/panels.yml"
+}
+
+@test "the dashboards are such that Grafana takes them: places, sources, references and queries" {
+        good_board "$monitoring/dashboard.json"
+        good_board "$monitoring/route-dashboard.json"
+        [ "$(jq -r .uid "$monitoring/dashboard.json")" != "$(jq -r .uid "$monitoring/route-dashboard.json")" ]
+        command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
 }

@@ -731,6 +731,30 @@ replica_tcp() {
         grep -qE '^X-Request-Id: [0-9a-f]{32}' "$dir/head"
 }
 
+@test "rules and dashboard ask for metrics that a router exports, and the manual names them all" {
+        monitoring=$BATS_TEST_DIRNAME/../../../deploy/kubernetes/monitoring
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        curl -sS --unix-socket "$dir/prometheus" http://x/metrics > "$dir/metrics"
+        sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' "$dir/metrics" | sort -u > "$dir/exported"
+        cat "$monitoring/route-rules.yml" <(jq -r '.panels[].targets[].expr' "$monitoring/route-dashboard.json") > "$dir/asked"
+        while read -r figure; do
+                grep -qx "$figure" "$dir/exported" || { echo "no $figure"; return 1; }
+        done < <(grep -oE 'sublet_route_[a-z_]+' "$dir/asked" | sed 's/_bucket$//' | sort -u)
+        while read -r outcome; do # of a label
+                grep -q "^sublet_route_requests_total{outcome=\"$outcome\"}" "$dir/metrics" || { echo "no $outcome"; return 1; }
+        done < <(grep -oE 'outcome=~?"[^"]*"' "$dir/asked" | sed 's/.*"\(.*\)"/\1/' | tr '|' '\n' | sort -u)
+        while read -r figure; do
+                grep -q "^| \`$figure\` " "$BATS_TEST_DIRNAME/../../../docs/router.md" || { echo "not in the manual: $figure"; return 1; }
+        done < "$dir/exported"
+        while read -r alert; do
+                grep -q "\`$alert\`" "$BATS_TEST_DIRNAME/../../../docs/router.md" || { echo "not in the manual: $alert"; return 1; }
+        done < <(sed -n 's/^ *- alert: //p' "$monitoring/route-rules.yml")
+}
+
 @test "the reason of each decision can be asked for" {
         replica a
         replica b
