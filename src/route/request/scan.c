@@ -22,6 +22,10 @@ static const uint16_t tags[] = {
 #undef KEY
 };
 
+enum {
+        NUMBER_LONG = SCAN_NUMBER - 8, /* there is room for ".11e-11" and its end */
+};
+
 static const char *const literals[] = { "true", "false", "null" };
 
 void scan_begin(struct scan *scan, struct prefix *prefix)
@@ -167,7 +171,7 @@ static int number_done(struct scan *scan)
         }
         if (scan->action != PRIORITY && scan->action != MAXIMUM && scan->action != COUNT)
                 return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
-        if (!scan_whole_number(scan->number, &whole))
+        if (scan->is_long_number || !scan_whole_number(scan->number, &whole))
                 return scan_fail(scan, SCAN_E_TYPE);
         if (scan->action == PRIORITY) {
                 scan->priority_at = scan->at - scan->n_number;
@@ -236,9 +240,21 @@ static void string_begin(struct scan *scan, enum action action)
         scan->state = STRING;
 }
 
+/* A byte order mark may be before the object: some writers of UTF-8 put it there, and engines' readers skip it. */
+static bool is_mark(struct scan *scan, char c)
+{
+        static const char mark[] = "\xef\xbb\xbf";
+        bool is = scan->at < 3 && scan->literal == scan->at && c == mark[scan->at];
+
+        scan->literal += is;
+        return is;
+}
+
 static int value(struct scan *scan, char c)
 {
-        if (!scan->depth && c != '{')
+        if (!scan->depth && is_mark(scan, c))
+                return SCAN_OK;
+        if (!scan->depth && (c != '{' || scan->literal % 3))
                 return scan_fail(scan, SCAN_E_OBJECT);
         switch (c) {
         case '{':
@@ -262,6 +278,7 @@ static int value(struct scan *scan, char c)
                         return scan_fail(scan, SCAN_E_JSON);
                 scan->number[0] = c;
                 scan->n_number = 1;
+                scan->is_long_number = false;
                 scan->state = NUMBER;
                 return SCAN_OK;
         }
@@ -316,14 +333,29 @@ static int structure(struct scan *scan, char c)
 
 /* ---- bytes ------------------------------------------------------------------------------------------------ */
 
+static bool is_digit(char c)
+{
+        return c >= '0' && c <= '9';
+}
+
+/* Of a long number the later digits of each run are left out: that makes no difference to its grammar. */
+static void digit(struct scan *scan, char c)
+{
+        uint32_t n = scan->n_number;
+
+        if (n >= NUMBER_LONG && is_digit(c) && is_digit(scan->number[n - 1]) && is_digit(scan->number[n - 2]))
+                scan->is_long_number = true;
+        else if (n == sizeof(scan->number) - 1)
+                (void)scan_fail(scan, SCAN_E_JSON);
+        else
+                scan->number[scan->n_number++] = c;
+}
+
 /* A number ends with the byte after it, which is not used. */
 static size_t number(struct scan *scan, char c)
 {
-        if ((c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-') {
-                if (scan->n_number == sizeof(scan->number) - 1)
-                        (void)scan_fail(scan, SCAN_E_JSON); /* no client needs 32 digits */
-                else
-                        scan->number[scan->n_number++] = c;
+        if (is_digit(c) || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-') {
+                digit(scan, c);
                 return 1;
         }
         scan->number[scan->n_number] = '\0';

@@ -60,6 +60,7 @@ struct scan {
         uint32_t n_key;
         char number[SCAN_NUMBER];
         uint32_t n_number;
+        bool is_long_number; /* not all of its digits are there */
         uint32_t unicode, surrogate;
         struct scan_word *word;
         const struct media_family *family;
