@@ -255,7 +255,7 @@ static void write_route(FILE *to, const struct settings *settings, const char *w
 static const char error_map[] = "        map $uri $sublet_error_at {\n"
                                 "                \"\" /.unreadable;\n                default @error;\n        }\n";
 static const char error_pages[] = "                error_page 400 414 505 $sublet_error_at;\n"
-                                  "                error_page 401 403 404 405 413 429 494 500 502 503 504 @error;\n"
+                                  "                error_page 401 403 404 405 413 429 494 497 500 501 502 503 504 @error;\n"
                                   "                location @error {\n                        sublet_error;\n"
                                   "                }\n"
                                   "                location = /.unreadable {\n                        internal;\n"

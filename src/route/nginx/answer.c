@@ -129,6 +129,12 @@ static int is_http2(const ngx_http_request_t *r)
                ngx_memcmp(r->request_start, preface, sizeof(preface) - 1) == 0;
 }
 
+/* On a port of TLS. nginx has a status of its own for it, and makes 400 of that before we are asked. */
+static int is_without_tls(const ngx_http_request_t *r)
+{
+        return r->http_connection && r->http_connection->ssl && !r->connection->ssl;
+}
+
 /* Errors that nginx itself found, by status; the last two are for any other of 5xx and of 4xx. */
 ngx_int_t sublet_error(ngx_http_request_t *r)
 {
@@ -143,6 +149,7 @@ ngx_int_t sublet_error(ngx_http_request_t *r)
                 { 429, "rate_limit_error", "rate_limited", "Too many requests. Try again later." },
                 { 502, "server_error", "replica_failed", "The replica failed before it answered." },
                 { 504, "server_error", "replica_failed", "The replica failed before it answered." },
+                { 501, "invalid_request_error", "not_implemented", "A part of HTTP that this server does not have." },
                 { 500, "server_error", "error", "The server failed." },
                 { 400, "invalid_request_error", "bad_request", "The head of this request is malformed or too large." },
         };
@@ -155,6 +162,9 @@ ngx_int_t sublet_error(ngx_http_request_t *r)
         if (is_http2(r))
                 return send_error(r, NGX_HTTP_BAD_REQUEST, "invalid_request_error", "http2_without_tls",
                                   "HTTP/2 is spoken with TLS only. Use HTTP/1.1 here, or the port of tls_listen.");
+        if (is_without_tls(r))
+                return send_error(r, NGX_HTTP_BAD_REQUEST, "invalid_request_error", "tls_required",
+                                  "This port speaks TLS only: use https.");
         while (i < last && rows[i].status != status && !(rows[i].status == 500 && status >= 500))
                 i++;
         return send_error(r, status, rows[i].type, rows[i].code, rows[i].message);

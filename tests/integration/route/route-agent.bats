@@ -322,6 +322,8 @@ PYTHON
         [[ $output == 'HTTP/1.1 505 '*'"error":{'* ]]
         run -0 line "GET /$(long 40000) HTTP/1.1\\r\\n\\r\\n"
         [[ $output == 'HTTP/1.1 414 '*'"error":{'* ]]
+        run -0 line 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\nConnection: close\r\n\r\n0\r\n\r\n'
+        [[ $output == 'HTTP/1.1 501 '*'"error":{'* ]]
         run -0 line 'GET /.unreadable HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
         [[ $output == 'HTTP/1.1 404 '* ]]
         run -1 grep 'empty URI' "$dir/run/error.log"
@@ -708,6 +710,10 @@ replica_tcp() {
         run curl -sS --cacert "$dir/cert.pem" --resolve "localhost:$port:127.0.0.1" --http2 -o /dev/null -w '%{http_version} %{http_code}' \
                 "https://localhost:$port/v1/chat/completions" -d "$(chat hi 1)"
         [ "$output" = '2 200' ]
+        run curl -sS -w '\n%{http_code}' "http://localhost:$port/v1/chat/completions" -d "$(chat hi 1)" # TLS is forgotten
+        [ "${lines[1]}" = 400 ]
+        echo "$output"
+        jq -e '.error.code == "tls_required"' <<< "${lines[0]}"
 }
 
 @test "each request has a number of its own: in its answer, in the log, and at the replica" {
