@@ -196,6 +196,7 @@ void sublet_on_waiting(ngx_event_t *event);
 void sublet_peer_resume(sublet_ctx_t *ctx); /* the request that waits as a peer goes on */
 void sublet_quiet(sublet_ctx_t *ctx);       /* until sublet_loud */
 void sublet_loud(sublet_ctx_t *ctx);
+int sublet_is_stale(const sublet_ctx_t *ctx, const ngx_peer_connection_t *pc, nsec now); /* kept, and just used again */
 
 /* reply.c */
 void sublet_reply_wrap(sublet_ctx_t *ctx);
@@ -235,4 +236,4 @@ void sublet_wait_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
 ngx_int_t sublet_id_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data); /* ids.c */
-ngx_int_t sublet_log(ngx_http_request_t *r); /* LOG phase */
+ngx_int_t sublet_log(ngx_http_request_t *r);                                                  /* LOG phase */

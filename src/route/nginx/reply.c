@@ -136,6 +136,12 @@ static void say_when(ngx_http_request_t *r, sublet_ctx_t *ctx)
         h->value.len = (size_t)(ngx_sprintf(text, "%ui", sublet_retry_after(ctx->pool)) - text);
 }
 
+/* Some servers say 408 on a connection that was idle, before they close it: it is no answer to what was sent since. */
+static int is_of_before(const sublet_ctx_t *ctx, const ngx_http_upstream_t *u, nsec now)
+{
+        return u->headers_in.status_n == NGX_HTTP_REQUEST_TIME_OUT && sublet_is_stale(ctx, &u->peer, now);
+}
+
 /* NGX_AGAIN: more of the body is wanted. NGX_HTTP_UPSTREAM_INVALID_HEADER: nginx takes the next peer. */
 static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
 {
@@ -159,6 +165,8 @@ static ngx_int_t judge(ngx_http_request_t *r, sublet_ctx_t *ctx)
                 return NGX_OK;
         }
         now = clock_now();
+        if (is_of_before(ctx, u, now))
+                ctx->answer = ANSWER_STALE;
         if (ctx->answer == ANSWER_BUSY)
                 pool_busy(ctx->pool, ctx->at, busy_for(u), now);
         if (!goes_elsewhere(ctx, now)) { /* the client gets the replica's own words, unless it has another's */

@@ -131,13 +131,18 @@ static int broke_off(ngx_peer_connection_t *pc, ngx_http_upstream_t *u)
         return read && (read->error || (read->eof && u->length > 0));
 }
 
+int sublet_is_stale(const sublet_ctx_t *ctx, const ngx_peer_connection_t *pc, nsec now)
+{
+        return pc->cached && now - ctx->decided < STALE_WITHIN;
+}
+
 static enum answer failed_as(const sublet_ctx_t *ctx, ngx_peer_connection_t *pc, nsec now)
 {
         ngx_http_upstream_t *u = ctx->request->upstream;
         ngx_connection_t *c = pc->connection;
 
         /* Also before the request is sent: of a reset that nginx has not seen yet, connecting tells. */
-        if (pc->cached && !u->headers_in.status_n && now - ctx->decided < STALE_WITHIN)
+        if (!u->headers_in.status_n && sublet_is_stale(ctx, pc, now))
                 return ANSWER_STALE;
         if (!u->request_sent)
                 return ANSWER_REFUSED;
