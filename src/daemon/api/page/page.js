@@ -92,10 +92,10 @@ function deviceCard(device, rows) {
         const told = healthOf(device);
         if (told)
                 name.append(element('span', { className: 'health', textContent: told }));
-        const card = element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
+        const article = element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
         if (rows.some((r) => r.swapped_bytes))
-                card.append(hostGauge(device, rows));
-        return card;
+                article.append(hostGauge(device, rows));
+        return article;
 }
 
 // ---- tenants ---------------------------------------------------------------------------------------------------------

@@ -241,8 +241,8 @@ void swap_look(struct daemon *daemon)
                                      .tenants = rows,
                                      .n = n };
 
-        allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
         if (rows && decisions) {
+                allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
                 for (unsigned int d = 0; d < daemon->n_devices; d++)
                         view.room[d] = swap_room(&daemon->tenants, d, NULL);
                 for (struct tenant *t = daemon->tenants.first; t; t = t->next)
