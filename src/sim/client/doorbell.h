@@ -28,10 +28,11 @@
  * holder (dups, imports, other processes) gets the same one. When the last reference goes, its pages
  * are freed even where they are still mapped, and read as zeros.
  *
- * Touches. What a launch does to bytes, the program's processor does, whenever it comes to it. Engines cannot tell when,
- * so it says so: in one page per client. Somebody else's copy engine that is to read memory of a client whose channels
- * are off waits until nobody touches it, and says that the bytes are away; until channels of the client are enabled
- * again nobody touches them. So a launch is either before such a copy or after the contents are back, as on the device.
+ * Touches. What a launch does to bytes, the program's processor does, whenever it comes to it. Engines cannot tell
+ * when, so it says so: in one page per client. Somebody else's copy engine that is to read memory of a client whose
+ * channels are off waits until nobody touches it, and says that the bytes are away; until channels of the client are
+ * enabled again nobody touches them. So a launch is either before such a copy or after the contents are back, as on the
+ * device.
  */
 #pragma once
 

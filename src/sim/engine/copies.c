@@ -11,6 +11,7 @@
  * nothing is stops the channel, as a fault of the memory unit does.
  * Source: class 0xc8b5, clc8b5.h; entries: clc86f.h, 580.95.05.
  */
+#include "sim/engine/touch.h"
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"

@@ -2,6 +2,7 @@
 /*
  * Devices: channel groups, channels, launches and fences, on the run lists of runlist.h.
  */
+#include "sim/engine/touch.h"
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
@@ -407,14 +408,6 @@ static int backing_answer(struct request *request, const struct object *object)
                 return fd;
         request->fd = fd;
         request->argument[1] = object->memory->size;
-        return 0;
-}
-
-static int touch_answer(struct request *request, struct client *client)
-{
-        if (!client_touch(client))
-                return -ENOMEM;
-        request->fd = client->touch_fd;
         return 0;
 }
 

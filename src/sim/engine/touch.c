@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who touches bytes, and when nobody may: client/doorbell.h, Touches. */
-#include "sim/client/doorbell.h"
-#include "sim/server/machine.h"
+/* See touch.h. */
+#include "sim/engine/touch.h"
 
 #include "base/cleanup.h"
+#include "sim/client/doorbell.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct sim_touch *client_touch(struct client *client)
+static struct sim_touch *client_touch(struct client *client)
 {
         _cleanup_(closep) int fd = -1;
         void *at;
@@ -24,6 +25,14 @@ struct sim_touch *client_touch(struct client *client)
         client->touch = at;
         client->touch_fd = TAKE_FD(fd);
         return client->touch;
+}
+
+int touch_answer(struct request *request, struct client *client)
+{
+        if (!client_touch(client))
+                return -ENOMEM;
+        request->fd = client->touch_fd;
+        return 0;
 }
 
 void touch_allow(struct machine *machine, uint32_t client)

@@ -4,6 +4,7 @@
  * (run lists, engine/runlist.h); share policies and descriptions of memory; memory by process; the clocks
  * of context-switch records.
  */
+#include "sim/engine/touch.h"
 #include "sim/methods/methods.h"
 
 #include "rm/numbers.h"

@@ -432,12 +432,6 @@ nsec copies_advance(struct gpu *gpu);                   /* looks at rings; when 
 void semaphore_write(const struct work *work, nsec at); /* what a message asked for */
 void copy_done(struct channel *channel, const struct copy *copy); /* its time is over: now the bytes */
 
-/* ---- touch.c: client/doorbell.h, Touches ------------------------------------------------------ */
-
-struct sim_touch *client_touch(struct client *client);      /* NULL: no memory */
-void touch_allow(struct machine *machine, uint32_t client); /* channels of it are enabled */
-bool touch_forbid(struct memory *memory, uint32_t reader);  /* false: somebody touches it just now */
-
 /* ---- breakage.c ---------------------------------------------------------------------------- */
 
 void gpu_switch_cost(struct gpu *gpu, nsec cost);
