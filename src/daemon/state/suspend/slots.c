@@ -10,18 +10,20 @@
 #include "daemon/state/suspend/swapper.h"
 
 #define MINUTE (60 * NSEC_PER_SEC)
-#define CYCLE_MOST                                                                                                     \
-        (5 * MINUTE) /* a small share beside a large one may get more than its share, but others not wait for ever */
+/* A small share beside a large one may get more than its share; the others do not wait for ever. */
+#define CYCLE_MOST (5 * MINUTE)
 
 static nsec least_of(const struct swapper_view *view, const struct swapper_tenant *tenant)
 {
         return tenant->cost / view->part * TURNS_WHOLE;
 }
 
-/* Who came in and did nothing has no turn to finish, and none to come. */
+/* It is in and has nothing to do: it has no slot to finish, and none to come. */
 static bool is_idle(const struct swapper_view *view, const struct swapper_tenant *tenant)
 {
-        return tenant->worked_at < tenant->in_since && view->now - tenant->in_since >= SWAPPER_IDLE;
+        nsec since = tenant->worked_at > tenant->in_since ? tenant->worked_at : tenant->in_since;
+
+        return tenant->place == SWAPPER_IN && view->now - since >= SWAPPER_IDLE;
 }
 
 static bool contends(const struct swapper_view *view, const struct swapper_tenant *tenant, unsigned int device)
@@ -32,7 +34,7 @@ static bool contends(const struct swapper_view *view, const struct swapper_tenan
         case SWAPPER_OUT:
                 return tenant->waits;
         case SWAPPER_IN:
-                return !is_idle(view, tenant);
+                return tenant->may_leave && !is_idle(view, tenant);
         default:
                 return true;
         }
@@ -90,26 +92,28 @@ static struct round round_of(const struct swapper_view *view, unsigned int devic
         return ret;
 }
 
-/* Where several are in, exchanges are apart: else those that came together leave together, and go round in pairs. */
+/* Where several are in, exchanges are apart: else those that came together leave together, and go round in pairs. That
+ * puts off each by one gap at most, whoever comes in meanwhile. */
 static bool is_over_on(const struct swapper_view *view, const struct swapper_tenant *tenant, unsigned int device)
 {
         struct round round = round_of(view, device);
-        nsec cycle, slot;
+        nsec in = view->now - tenant->in_since, cycle, slot, gap;
 
         if (round.n < 2 || round.n_in < 1 || !contends(view, tenant, device))
                 return true;
         cycle = cycle_of(view, device, round.n_in, round.shares);
-        slot = (nsec)((double)cycle * part_of(tenant, round.n_in, round.shares));
-        return view->now - tenant->in_since >= slot - tenant->cost &&
-               (round.n_in < 2 || view->now - round.came >= cycle / (nsec)round.n - tenant->cost);
+        slot = (nsec)((double)cycle * part_of(tenant, round.n_in, round.shares)) - tenant->cost;
+        gap = cycle / (nsec)round.n;
+        return in >= slot && (round.n_in < 2 || in >= slot + gap || view->now - round.came >= gap - tenant->cost);
 }
 
 bool swapper_turn_is_over(const struct swapper_view *view, const struct swapper_tenant *tenant)
 {
+        bool is_over = view->now - tenant->in_since >= least_of(view, tenant);
+
         if (is_idle(view, tenant))
-                return true;
+                return is_over || tenant->worked_at < tenant->in_since;
         for (unsigned int d = 0; d < view->n_devices; d++)
-                if (!is_over_on(view, tenant, d))
-                        return false;
-        return view->now - tenant->in_since >= least_of(view, tenant);
+                is_over = is_over && is_over_on(view, tenant, d);
+        return is_over;
 }

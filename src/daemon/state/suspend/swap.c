@@ -146,7 +146,7 @@ static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, str
         ret->in_since = swap->in_since;
         ret->worked_at =
                 now - swap->worked_at < BUSY ? now : swap->worked_at; /* X4: then who has been in for longest */
-        ret->cost = swap_move_cost(daemon, tenant, size);
+        ret->cost = swap_move_cost(daemon, tenant, size + tenant_swapped_all(tenant));
         ret->held = size;
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 ret->promised[i] = swap_promised(tenant, i);

@@ -579,6 +579,34 @@ static void over_any_minute_each_has_its_share(void **state)
         }
 }
 
+static void one_that_has_stopped_working_has_no_slot_to_finish(void **state)
+{
+        struct swapper_tenant *stopped = in(4, 0);
+
+        (void)state;
+        stopped->share = 900;
+        stopped->in_since = NOW - 20 * SEC;
+        waits(4, 1)->share = 100;
+        decides("..");
+        stopped->worked_at = NOW - SWAPPER_IDLE;
+        decides("L.");
+        stopped->in_since = NOW - 10 * SEC + 1; /* its move is to be paid for all the same */
+        decides("..");
+}
+
+static void those_that_come_in_beside_it_do_not_make_one_wait_for_longer(void **state)
+{
+        (void)state;
+        view.room[0] = 5 * GIB;
+        in(2, 0)->in_since = NOW - 59 * SEC;
+        in(2, 0)->in_since = NOW - 59 * SEC;
+        in(1, 0)->in_since = NOW - SEC;
+        waits(2, 1);
+        decides("L...");
+        rows[0].in_since = rows[1].in_since = NOW - 12 * SEC;
+        decides("....");
+}
+
 static void a_small_share_does_not_make_others_wait_for_ever(void **state)
 {
         const permille shares[] = { 990, 10 };
@@ -592,6 +620,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(over_any_minute_each_has_its_share, set_up),
+                cmocka_unit_test_setup(one_that_has_stopped_working_has_no_slot_to_finish, set_up),
+                cmocka_unit_test_setup(those_that_come_in_beside_it_do_not_make_one_wait_for_longer, set_up),
                 cmocka_unit_test_setup(a_small_share_does_not_make_others_wait_for_ever, set_up),
                 cmocka_unit_test_setup(where_there_is_room_it_comes_and_nobody_moves, set_up),
                 cmocka_unit_test_setup(what_one_that_is_out_has_left_there_is_promised_to_nobody, set_up),
