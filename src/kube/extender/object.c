@@ -290,9 +290,11 @@ static const char *read_swap(const json_t *annotations, struct object_pod *pod)
         const char *text = json_string_value(json_object_get(annotations, ANNOTATION_SWAP));
 
         pod->has_swap = text && !strcmp(text, "true");
-        return text && strcmp(text, "true") != 0 && strcmp(text, "false") != 0 ? "its annotation " ANNOTATION_SWAP
-                                                                                 " is neither \"true\" nor \"false\"" :
-                                                                                 NULL;
+        if (text && !pod->has_swap && strcmp(text, "false") != 0)
+                return "its annotation " ANNOTATION_SWAP " is neither \"true\" nor \"false\"";
+        if (pod->has_swap && json_object_get(annotations, ANNOTATION_JOB))
+                return "a pod of a job cannot have " ANNOTATION_SWAP ": its tenants use each other's memory";
+        return NULL;
 }
 
 int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)

@@ -39,6 +39,18 @@ static void on_new_connection(struct plugin *plugin, bool was_daemon_up)
         reporter_resend(&plugin->reporter);
 }
 
+/* P3: host memory is offered on top of the devices, or not at all. */
+static void lend_if_it_fits(const struct plugin *plugin, struct plugin_node *node)
+{
+        struct plugin_node lent = *node;
+
+        plugin_node_lend(&lent);
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                if (plugin_fits(&plugin->endpoints[i].resource, &lent, NULL) < 0)
+                        return;
+        *node = lent;
+}
+
 static void *poll_daemon(void *context)
 {
         const struct timespec second = { .tv_sec = 1 };
@@ -62,7 +74,7 @@ static void *poll_daemon(void *context)
                 node.is_placed = plugin->ways.is_placed;
                 /* Only once the extender can know what a device has: without the annotation it would divide the sum. */
                 if (node.is_placed && atomic_load(&plugin->reporter.is_swap_told))
-                        plugin_node_lend(&node);
+                        lend_if_it_fits(plugin, &node);
                 if (!plugin_node_equal(&node, &last) && write(plugin->report_fd, &node, sizeof(node)) == sizeof(node))
                         last = node;
                 (void)nanosleep(&second, NULL);

@@ -315,6 +315,9 @@ static void a_pod_says_at_its_creation_whether_it_has_swap(void **state)
         assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS, bad),
                        "its annotation sublet.dev/swap is neither \"true\" nor \"false\"");
         assert_verdict(create("{\"name\":\"c\"}", "", bad), NULL); /* it rents nothing */
+        assert_verdict(create("{\"name\":\"c\"," RENTS "," OURS "}", CLASS,
+                              "\"sublet.dev/swap\":\"true\",\"sublet.dev/job\":\"train\""),
+                       "a pod of a job cannot have sublet.dev/swap");
         assert_verdict(update("alice", with, with), NULL);
         assert_verdict(update("alice", with, without), "you may not change");
         assert_verdict(update("alice", "", with), "you may not change");
