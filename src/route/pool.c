@@ -419,6 +419,8 @@ bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_r
         int64_t tripped = atomic_load(&r->tripped);
         uint32_t capacity = pool_capacity(pool, replica, now);
 
+        if (!may_get(r)) /* the one try of a breaker is not spent on it */
+                return false;
         if (tripped &&
             (now < tripped || !atomic_compare_exchange_strong(&r->tripped, &tripped,
                                                               now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC)))

@@ -254,12 +254,13 @@ static void write_route(FILE *to, const struct settings *settings, const char *w
 /* A request line that nginx cannot read has no URI, and a named location refuses those: 500, for a client's mistake. */
 static const char error_map[] = "        map $uri $sublet_error_at {\n"
                                 "                \"\" /.unreadable;\n                default @error;\n        }\n";
-static const char error_pages[] = "                error_page 400 414 505 $sublet_error_at;\n"
-                                  "                error_page 401 403 404 405 413 429 494 497 500 501 502 503 504 @error;\n"
-                                  "                location @error {\n                        sublet_error;\n"
-                                  "                }\n"
-                                  "                location = /.unreadable {\n                        internal;\n"
-                                  "                        sublet_error;\n                }\n";
+static const char error_pages[] =
+        "                error_page 400 414 505 $sublet_error_at;\n"
+        "                error_page 401 403 404 405 413 429 494 497 500 501 502 503 504 @error;\n"
+        "                location @error {\n                        sublet_error;\n"
+        "                }\n"
+        "                location = /.unreadable {\n                        internal;\n"
+        "                        sublet_error;\n                }\n";
 
 static void write_clients(FILE *to, const struct settings *settings)
 {

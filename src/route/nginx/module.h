@@ -120,17 +120,18 @@ typedef struct {
         char detail[128]; /* of the refusal, in place of its usual message; "": none. Safe in JSON */
         ngx_int_t rc;     /* NGX_DECLINED: go on, to the peer or to the refusal */
         unsigned is_stream : 1, has_body : 1, is_parked : 1, is_held : 1, is_first : 1, is_answer : 1, was_held : 1;
-        unsigned has_deadline : 1; /* the client said how long it may be held */
-        unsigned has_head : 1;     /* the head of the answer was read */
-        unsigned is_bought : 1;    /* its next try is paid */
-        unsigned is_sent : 1;      /* in the list `sent` */
-        unsigned is_waiting : 1;   /* as a peer of nginx's upstream */
-        unsigned is_nobody : 1;    /* held because nobody is up */
-        unsigned is_stored : 1;    /* it names what one replica has stored */
-        unsigned is_tls : 1;       /* that replica is reached by TLS */
-        unsigned may_priority : 1; /* its key may say how urgent it is */
-        unsigned is_at_once : 1;   /* it counts among its key's requests at once */
-        unsigned is_reserved : 1;  /* tokens were taken for it; they are settled at its end */
+        unsigned has_deadline : 1;  /* the client said how long it may be held */
+        unsigned has_head : 1;      /* the head of the answer was read */
+        unsigned is_bought : 1;     /* its next try is paid */
+        unsigned was_of_before : 1; /* an answer was taken for one to what came before it */
+        unsigned is_sent : 1;       /* in the list `sent` */
+        unsigned is_waiting : 1;    /* as a peer of nginx's upstream */
+        unsigned is_nobody : 1;     /* held because nobody is up */
+        unsigned is_stored : 1;     /* it names what one replica has stored */
+        unsigned is_tls : 1;        /* that replica is reached by TLS */
+        unsigned may_priority : 1;  /* its key may say how urgent it is */
+        unsigned is_at_once : 1;    /* it counts among its key's requests at once */
+        unsigned is_reserved : 1;   /* tokens were taken for it; they are settled at its end */
         unsigned is_background : 1;
         unsigned is_line_empty : 1; /* of a stream: its last line has nothing yet, or \r */
         unsigned is_given_up : 1;   /* no other try */

@@ -136,10 +136,15 @@ static void say_when(ngx_http_request_t *r, sublet_ctx_t *ctx)
         h->value.len = (size_t)(ngx_sprintf(text, "%ui", sublet_retry_after(ctx->pool)) - text);
 }
 
-/* Some servers say 408 on a connection that was idle, before they close it: it is no answer to what was sent since. */
-static int is_of_before(const sublet_ctx_t *ctx, const ngx_http_upstream_t *u, nsec now)
+/* Some servers say 408 on a connection that was idle, before they close it: it is no answer to what was sent since. A
+ * second one for the same request is no such chance. */
+static int is_of_before(sublet_ctx_t *ctx, const ngx_http_upstream_t *u, nsec now)
 {
-        return u->headers_in.status_n == NGX_HTTP_REQUEST_TIME_OUT && sublet_is_stale(ctx, &u->peer, now);
+        if (u->headers_in.status_n != NGX_HTTP_REQUEST_TIME_OUT || !u->headers_in.connection_close ||
+            ctx->was_of_before || !sublet_is_stale(ctx, &u->peer, now))
+                return 0;
+        ctx->was_of_before = 1;
+        return 1;
 }
 
 /* NGX_AGAIN: more of the body is wanted. NGX_HTTP_UPSTREAM_INVALID_HEADER: nginx takes the next peer. */
