@@ -15,7 +15,7 @@ enum {
         DEVICE_WIDTH = 3,
         PERCENT = 6,
         DEVICE_NAME = 14,
-        ASLEEP = 16, /* "suspended 123.4G" */
+        ASLEEP = 18, /* "out, waits 1023.9M" */
 };
 
 enum column {
