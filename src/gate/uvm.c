@@ -338,6 +338,7 @@ int serve_group(struct request *request)
 {
         struct gate *gate = request->gate;
         bool begins = request->call.kind == RM_UVM_CREATE_RANGE_GROUP;
+        uint64_t group = rm_get64(request->block, request->call.block_size, 0);
         int r;
 
         if (begins && request->space && !files_group_begin(&gate->files, request->space)) {
@@ -346,7 +347,9 @@ int serve_group(struct request *request)
                 return answer(request, RM_STATUS_NO_MEMORY);
         }
         r = perform(request);
-        if (request_is_done(request, r) ? !begins : begins)
-                files_group_end(&gate->files, request->space);
+        if (begins && request_is_done(request, r))
+                files_group_made(&gate->files, request->space, rm_get64(request->block, request->call.block_size, 0));
+        else if (begins || request_is_done(request, r))
+                files_group_end(&gate->files, request->space, begins ? 0 : group);
         return reply(request, r);
 }

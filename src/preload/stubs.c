@@ -101,8 +101,14 @@ bool files_group_begin(struct files *files, uint64_t number)
         return true;
 }
 
-void files_group_end(struct files *files, uint64_t number)
+void files_group_made(struct files *files, uint64_t number, uint64_t group)
 {
+        (void)files, (void)number, (void)group;
+}
+
+void files_group_end(struct files *files, uint64_t number, uint64_t group)
+{
+        (void)group;
         (void)files, (void)number;
 }
 

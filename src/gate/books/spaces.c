@@ -209,6 +209,9 @@ static bool space_empty(void *context, const struct file *file)
         for (unsigned int i = 0; i < file->n_devices; i++) /* X3 */
                 if (!uvm_space_leave(driver, file->fd, file->devices[i]))
                         return false;
+        for (size_t i = 0; i < file->groups.n_slots; i++) /* it may live on, where nobody sees it */
+                if (file->groups.slots[i].value)
+                        uvm_space_ungroup(driver, file->fd, file->groups.slots[i].key);
 
         LOCKED(&gate->ledger_lock);
         if (ledger_space_has_managed(gate->ledger, file->number))

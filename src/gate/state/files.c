@@ -23,8 +23,10 @@ void files_init(struct files *files)
 
 void files_done(struct files *files)
 {
-        for (size_t i = 0; i < files->n; i++)
+        for (size_t i = 0; i < files->n; i++) {
                 (void)close(files->items[i].fd);
+                map_done(&files->items[i].groups);
+        }
         free(files->items);
         lock_done(&files->lock);
 }
@@ -180,6 +182,7 @@ static void drop_if_unused(struct files *files, uint64_t number)
                 return;
         (void)close(file->fd);
         files->n_groups -= file->n_groups;
+        map_done(&file->groups);
         *file = files->items[--files->n];
 }
 
@@ -288,19 +291,29 @@ bool files_group_begin(struct files *files, uint64_t number)
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
 
-        if (!file || file->n_groups == FILE_GROUPS || files->n_groups == FILES_GROUPS)
+        if (!file || file->n_groups == FILE_GROUPS || files->n_groups == FILES_GROUPS ||
+            map_reserve(&file->groups, file->n_groups - file->groups.n_used + 1) < 0)
                 return false;
         file->n_groups++;
         files->n_groups++;
         return true;
 }
 
-void files_group_end(struct files *files, uint64_t number)
+void files_group_made(struct files *files, uint64_t number, uint64_t group)
 {
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
 
-        if (!file || !file->n_groups)
+        if (file)
+                (void)map_put(&file->groups, group, files); /* there is room */
+}
+
+void files_group_end(struct files *files, uint64_t number, uint64_t group)
+{
+        LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+
+        if (!file || !file->n_groups || (group && !map_take(&file->groups, group)))
                 return;
         file->n_groups--;
         files->n_groups--;

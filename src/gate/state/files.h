@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/map.h"
 #include "gate/state/elsewhere.h"
 #include "gate/state/uvm_space.h"
 
@@ -43,7 +44,8 @@ struct file {
         bool is_leaving;             /* it is being emptied: no call reaches it */
         unsigned int n_devices;      /* that it has, or had; by uuid */
         uint8_t devices[FILE_DEVICES][UVM_UUID_SIZE];
-        unsigned int n_groups; /* range groups */
+        unsigned int n_groups; /* range groups: what has begun, or is about to */
+        struct map groups;     /* by UVM's number */
 };
 
 struct files {
@@ -81,10 +83,11 @@ nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: ne
 /* A device of the space, by its uuid. False: the space is barred, or has no room for one more. */
 bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static UVM_UUID_SIZE]);
 
-/* A range group of the space begins; false: there are FILE_GROUPS, or FILES_GROUPS in all, or the space is gone. Each
- * ends once. */
+/* A range group of the space begins; false: there are FILE_GROUPS, or FILES_GROUPS in all, or no memory, or the space is
+ * gone. Then UVM makes it, under a number of its own (group), or it ends at once (0). Each ends once. */
 bool files_group_begin(struct files *files, uint64_t number);
-void files_group_end(struct files *files, uint64_t number);
+void files_group_made(struct files *files, uint64_t number, uint64_t group);
+void files_group_end(struct files *files, uint64_t number, uint64_t group);
 
 /* From here on no device joins. A call that is on its way is told by files_join. */
 void files_bar(struct files *files, uint64_t number);

@@ -8,6 +8,7 @@
 
 enum {
         /* Numbers of requests: src/rm/requests.def. */
+        UVM_DESTROY_RANGE_GROUP = 24,
         UVM_UNREGISTER_GPU = 38,
         UVM_CLEAN_UP_ZOMBIES = 69,
         UVM_VALIDATE_RANGE = 72,
@@ -75,6 +76,11 @@ bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uui
                 return false;
         status = rm_get32(block, SIZE, UVM_UUID_SIZE);
         return status == RM_STATUS_OK || status == STATUS_INVALID_DEVICE || status == STATUS_UUID_NOT_FOUND;
+}
+
+void uvm_space_ungroup(const struct gate_driver *driver, int fd, uint64_t group)
+{
+        (void)range_call(driver, fd, UVM_DESTROY_RANGE_GROUP, 16, group, 0);
 }
 
 bool uvm_space_has_begun(const struct gate_driver *driver, int fd)

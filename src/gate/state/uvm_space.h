@@ -25,6 +25,9 @@ enum {
 bool uvm_space_has(const struct gate_driver *driver, const struct rm_layout *layout, int fd, uint64_t base,
                    uint64_t length);
 
+void uvm_space_ungroup(const struct gate_driver *driver, int fd,
+                       uint64_t group); /* a range group ends, if it is there */
+
 /* Takes a device out of the space, with all that the space has there: managed memory goes to the host. True: it is not
  * in the space any more. Source: uvm_va_space_unregister_gpu, 525 to 595. */
 bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uuid[static UVM_UUID_SIZE]);

@@ -166,6 +166,7 @@ struct space *space_free(struct space *space)
                 retained_drop(&space->retained);
         if (space->gpu)
                 gpu_unregister(space->gpu);
+        map_done(&space->groups);
         free(space);
         return NULL;
 }

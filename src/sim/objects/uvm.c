@@ -314,8 +314,14 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         case RM_UVM_VALIDATE_RANGE:
                 return range_validate(request, space);
         case RM_UVM_CREATE_RANGE_GROUP:
-                rm_put64(request->block.data, request->block.size, 0, ++machine->n_range_groups);
+                if (map_put(&space->groups, ++machine->n_range_groups, space) < 0)
+                        return RM_STATUS_NO_MEMORY;
+                rm_put64(request->block.data, request->block.size, 0, machine->n_range_groups);
                 return RM_STATUS_OK;
+        case RM_UVM_DESTROY_RANGE_GROUP:
+                return map_take(&space->groups, rm_get64(request->block.data, request->block.size, 0)) ?
+                               RM_STATUS_OK :
+                               RM_STATUS_OBJECT_NOT_FOUND;
         case RM_UVM_PAGEABLE_ACCESS:
                 request->block.data[0] = 0;
                 return RM_STATUS_OK;

@@ -52,8 +52,9 @@ struct range {
 struct space {
         struct range *ranges;
         struct retained *retained;
-        struct gpu *gpu; /* the first that was registered: managed memory goes there */
-        pid_t pid;       /* the only process that may map; 0: any */
+        struct gpu *gpu;   /* the first that was registered: managed memory goes there */
+        pid_t pid;         /* the only process that may map; 0: any */
+        struct map groups; /* range groups, by their number */
 };
 
 bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length);

@@ -112,6 +112,15 @@ END
         books_are_empty
 }
 
+# Whoever has the space in his socket is no tenant; the first is the positive control.
+@test "a VA space that its gate has let go of keeps no range groups, wherever its descriptor is" {
+        local attack=$plain/tests/hostile/attack-groups-hidden
+        run -0 on "$attack" env
+        [[ $output == *'took=3000 left=3000'* ]] || { echo "$output"; false; }
+        run -0 on "$attack" "$sublet" run -q --no-daemon --mem 1G --
+        [[ $output == *'took=3000 left=0'* ]] || { echo "$output"; false; }
+}
+
 # Nor is this.
 @test "range groups of UVM are bounded, and those that end make room" {
         SETTLE_MSEC=100 attack groups-of-ranges on
