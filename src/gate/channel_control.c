@@ -27,8 +27,9 @@ enum {
         GROUP_ENGINE_AT = 12, /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, 525 to 595 */
         USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
         USERD_OFFSET_AT = 64,
-        ENGINE_AT = 128, /* where the layout has it that these belong to */
-        TRIES = 8,       /* of a desired state that changes while we follow it */
+        ENGINE_AT = 128,     /* where the layout has it that these belong to */
+        DEFAULT_USEC = 2048, /* slice of a compute group, as measured: docs/gpu.md 3 */
+        TRIES = 8,           /* of a desired state that changes while we follow it */
 };
 
 static bool is_group(uint32_t class_number)
@@ -221,10 +222,8 @@ int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
 
 static struct gate_desired desired_of(const struct gate *gate, int device)
 {
-        if (gate->moving.is_off)
-                return (struct gate_desired){ .is_disabled = true };
-        if (!gate->options.desired || device < 0)
-                return (struct gate_desired){ 0 };
+        if (gate->moving.is_off || !gate->options.desired || device < 0)
+                return (struct gate_desired){ .is_disabled = gate->moving.is_off };
         return gate->options.desired(gate->options.node_context, (unsigned int)device);
 }
 
@@ -282,11 +281,11 @@ static uint32_t slice_control(const struct gate *gate, int fd, const struct grou
         return gate_driver_control(&gate->options.driver, fd, &control);
 }
 
-/* The driver's own slice, read before it is changed for the first time. */
+/* The driver's own slice, before it is changed first. Another gate may have changed that of a group that is lent. */
 static uint32_t read_own_slice(const struct gate *gate, int fd, struct group *group)
 {
-        uint64_t usec = 0;
-        uint32_t status = slice_control(gate, fd, group, RM_GET_TIMESLICE, &usec);
+        uint64_t usec = DEFAULT_USEC;
+        uint32_t status = group->is_lent ? RM_STATUS_OK : slice_control(gate, fd, group, RM_GET_TIMESLICE, &usec);
 
         if (status == RM_STATUS_OK && usec && usec < INT64_MAX / NSEC_PER_USEC)
                 group->own = (nsec)usec * NSEC_PER_USEC;

@@ -52,7 +52,8 @@ struct fake {
         size_t n_clients;
         bytes capacity; /* how much there is */
         _Atomic bytes held, most_held;
-        bytes granule; /* memory comes in multiples of this */
+        bytes granule;         /* memory comes in multiples of this */
+        atomic_uint timeslice; /* of all groups, in us */
         atomic_uint n_calls, n_timeslices, n_schedules, n_shares;
         atomic_uint n_debugs; /* reads and writes of a debugger, and their bytes */
         _Atomic uint32_t debugged;
@@ -258,6 +259,10 @@ static inline uint32_t fake_control(struct fake *fake, int fd, uint8_t *block)
                 return RM_STATUS_OK;
         case RM_SET_TIMESLICE:
                 fake->n_timeslices++;
+                fake->timeslice = rm_get32(params, size, 0);
+                return RM_STATUS_OK;
+        case RM_GET_TIMESLICE: /* what anybody has set last */
+                rm_put64(params, size, 0, fake->timeslice);
                 return RM_STATUS_OK;
         default:
                 return RM_STATUS_NOT_SUPPORTED;

@@ -7,6 +7,7 @@
 #include "gate/rig.h"
 
 #include "base/clock.h"
+#include "gate/inside.h"
 #include "gate/policy/filter.h"
 #include "lease/capabilities.h"
 
@@ -80,6 +81,50 @@ static void a_tenant_does_not_steer(void **state)
         assert_int_equal(rig->fake->n_timeslices, 0);
         assert_int_equal(stats.n_events[EVENT_UNKNOWN_CONTROL], 1);
         assert_int_equal(stats.n_denied, 2);
+}
+
+static struct of_the_server {
+        atomic_uint client, ctl; /* that dups the server's group */
+        atomic_bool is_over;
+} * lent;
+
+static void borrow_a_group(void)
+{
+        struct handles h = client_start(2);
+
+        lent->ctl = (unsigned int)h.ctl;
+        lent->client = h.client;
+        while (!lent->is_over)
+                fake_wait(1);
+}
+
+/* What the driver says is what another tenant's gate has set. */
+static void the_own_slice_of_a_group_that_is_lent_is_the_drivers_default(void **state)
+{
+        struct rig *rig = *state;
+        struct group group = { .handle = 0x5c000021, .is_compute = true, .is_lent = true, .is_scheduled = true };
+
+        lent = mmap(NULL, sizeof(*lent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true((void *)lent != MAP_FAILED);
+        rig->fake->timeslice = 500;
+        gate_begin(rig, borrow_a_group);
+        while (!lent->client)
+                fake_wait(1);
+        group.client = lent->client;
+        group.process = rig->tenant;
+        group.theirs = (int)lent->ctl;
+        assert_int_equal(channels_reserve(&rig->gate->channels, true), 0);
+        {
+                LOCKED(&rig->gate->channels.lock);
+                channels_put_group(&rig->gate->channels, &group);
+        }
+        assert_int_equal(gate_timeslice_set(rig->gate, 0, 4 * NSEC_PER_MSEC), 0);
+        assert_int_equal(rig->fake->timeslice, 4000);
+        assert_int_equal(gate_timeslice_set(rig->gate, 0, 0), 0);
+        assert_int_equal(rig->fake->timeslice, 2048);
+        lent->is_over = true;
+        assert_int_equal(finish(rig, NULL), 0);
+        (void)munmap(lent, sizeof(*lent));
 }
 
 static void look_for_decoders(void)
@@ -680,6 +725,7 @@ int main(void)
                 gate_test(a_tenant_lets_its_own_debugger_and_nobody_else),
                 gate_test(a_debugger_reads_much_at_once),
                 gate_test(nobody_debugs_whose_time_is_steered),
+                gate_test(the_own_slice_of_a_group_that_is_lent_is_the_drivers_default),
                 gate_test(processes_share_one_quota),
                 gate_test(what_has_ended_is_in_nobodys_way),
                 gate_test(what_the_driver_takes_down_late_is_waited_for),
