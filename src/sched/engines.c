@@ -113,6 +113,33 @@ void engines_release(const struct sched *sched, struct sched_entity *tenant)
         }
 }
 
+static int compare_orders(const void *a, const void *b)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+/* Notes which are off from now on: without memory none, and those are disabled once more at the next change. */
+static void note_off(struct sched_engine *at, const struct sched_channels *channels, enum rm_engine engine)
+{
+        uint32_t *off = realloc(at->off, (channels->n_of[engine] + 1) * sizeof(*off));
+
+        at->n_off = 0;
+        if (!off)
+                return;
+        at->off = off;
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->engines[i] == engine)
+                        off[at->n_off++] = channels->orders[i];
+        qsort(off, at->n_off, sizeof(*off), compare_orders);
+}
+
+static bool has_order(const struct sched_engine *at, uint32_t order)
+{
+        return at->n_off && bsearch(&order, at->off, at->n_off, sizeof(*at->off), compare_orders);
+}
+
 void engines_note_off(const struct sched *sched, struct sched_entity *tenant, nsec now)
 {
         for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
@@ -120,15 +147,33 @@ void engines_note_off(const struct sched *sched, struct sched_entity *tenant, ns
 
                 if (!on || now - tenant->engines[engine].wanted_at > QUIET)
                         continue;
+                if (!tenant->engines[engine].is_disabled)
+                        tenant->engines[engine].n_off = 0;
                 tenant->engines[engine].is_disabled = true;
                 on->is_disabled = 1;
         }
 }
 
-void engines_note_enabled(struct sched_entity *tenant)
+void engines_note_all_off(struct sched_entity *tenant)
 {
         for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++)
+                if (tenant->engines[engine].is_disabled)
+                        note_off(&tenant->engines[engine], &tenant->channels, engine);
+}
+
+bool engines_has_off(const struct sched_entity *tenant, size_t channel)
+{
+        const struct sched_engine *at = &tenant->engines[tenant->channels.engines[channel]];
+
+        return tenant->channels.engines[channel] && at->is_disabled && has_order(at, tenant->channels.orders[channel]);
+}
+
+void engines_note_enabled(struct sched_entity *tenant)
+{
+        for (enum rm_engine engine = 1; engine < RM_N_ENGINES; engine++) {
                 tenant->engines[engine].is_disabled = false;
+                tenant->engines[engine].n_off = 0;
+        }
 }
 
 bool engines_are_off(const struct sched_entity *tenant)
@@ -265,28 +310,6 @@ static bool must_switch(const struct sched *sched, const struct sched_entity *te
         return at->is_disabled || (at->enabled_at && must_nudge(sched, tenant, engine, now));
 }
 
-static int compare_orders(const void *a, const void *b)
-{
-        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-        return x < y ? -1 : x > y;
-}
-
-/* Notes which are off from now on: without memory none, and those are disabled once more at the next change. */
-static void note_off(struct sched_engine *at, const struct sched_channels *channels, enum rm_engine engine)
-{
-        uint32_t *off = realloc(at->off, (channels->n_of[engine] + 1) * sizeof(*off));
-
-        at->n_off = 0;
-        if (!off)
-                return;
-        at->off = off;
-        for (size_t i = 0; i < channels->n; i++)
-                if (channels->engines[i] == engine)
-                        off[at->n_off++] = channels->orders[i];
-        qsort(off, at->n_off, sizeof(*off), compare_orders);
-}
-
 /* All of its channels, or those that have come since it was switched off. */
 static size_t list_engine(struct sched *sched, size_t n, struct sched_entity *tenant, enum rm_engine engine,
                           bool is_disabled)
@@ -297,7 +320,7 @@ static size_t list_engine(struct sched *sched, size_t n, struct sched_entity *te
         for (size_t i = 0; i < channels->n; i++) {
                 if (channels->engines[i] != engine)
                         continue;
-                if (at->n_off && bsearch(&channels->orders[i], at->off, at->n_off, sizeof(*at->off), compare_orders))
+                if (has_order(at, channels->orders[i]))
                         continue;
                 if (orders_list(sched, n, &channels->list[i], 1))
                         n++;
@@ -331,6 +354,8 @@ static size_t list_all(struct sched *sched, bool is_disabled, nsec now)
                         tenant->engines[engine].enabled_at = is_disabled ? 0 : now;
                         if (!tenant->is_disabled)
                                 n = list_engine(sched, n, tenant, engine, is_disabled);
+                        else if (is_disabled) /* they are off already */
+                                note_off(&tenant->engines[engine], &tenant->channels, engine);
                 }
         }
         return n;

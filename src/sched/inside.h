@@ -246,8 +246,10 @@ void engines_free(struct sched *sched);
 void engines_adopt(const struct sched *sched, struct sched_entity *tenant);   /* as an earlier daemon left them */
 void engines_release(const struct sched *sched, struct sched_entity *tenant); /* no order is in force any more */
 void engines_note_off(const struct sched *sched, struct sched_entity *tenant, nsec now); /* all its channels are */
-void engines_note_enabled(struct sched_entity *tenant);  /* its shim has enabled all channels */
-bool engines_are_off(const struct sched_entity *tenant); /* at least one is */
+void engines_note_all_off(struct sched_entity *tenant);                  /* and the call has been made */
+bool engines_has_off(const struct sched_entity *tenant, size_t channel); /* for its engine's sake, and it is known */
+void engines_note_enabled(struct sched_entity *tenant);                  /* its shim has enabled all channels */
+bool engines_are_off(const struct sched_entity *tenant);                 /* at least one is */
 void engines_done(struct sched_entity *tenant);
 nsec engines_decide(struct sched *sched, nsec now); /* after the device's orders */
 bool engines_apply(struct sched *sched, nsec now);

@@ -76,6 +76,8 @@ static void switch_succeeded(struct sched *sched, struct sched_entity *tenant, b
         tenant->off_since = is_disabled ? at : 0;
         tenant->is_disabled = is_disabled;
         tenant->must_enable = false;
+        if (is_disabled)
+                engines_note_all_off(tenant);
         if (tenant->has_failed)
                 sched_event_put(sched, SCHED_SWITCHED, tenant->id, 0);
         tenant->has_failed = false;
@@ -98,8 +100,8 @@ static bool list_channels(struct sched *sched, size_t *n, const struct sched_ent
         if (!is_disabled && control_block_is_held(tenant->control))
                 return true; /* its memory is away */
         for (size_t i = skip; i < tenant->channels.n; i++) {
-                if (!is_disabled && tenant->engines[tenant->channels.engines[i]].is_disabled)
-                        continue;
+                if (is_disabled ? engines_has_off(tenant, i) : tenant->engines[tenant->channels.engines[i]].is_disabled)
+                        continue; /* the driver counts: once is enough, and costs one call to undo */
                 if (!orders_list(sched, to, &tenant->channels.list[i], 1))
                         return false;
                 to++;

@@ -332,6 +332,43 @@ static void channels_of_an_engine_that_is_off_go_off_once_whatever_comes_and_goe
         fake_tenant_end(&a);
 }
 
+/* Likewise, and a client counts to 16 (gpu/control.c). First an engine that goes off while the tenant is on; then one
+ * that does while it is off. */
+static void an_engine_that_is_off_while_its_tenant_comes_and_goes_comes_back(void **state)
+{
+        enum { TURNS = 40 };
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct control_channel copies;
+        struct fake_tenant a;
+
+        fake_tenant_begin(&a, rig, 1);
+        copies = (struct control_channel){ .client = a.rig.client,
+                                           .handle = CHANNEL,
+                                           .group = GROUP,
+                                           .cid = a.cid,
+                                           .engine = RM_ENGINE_COPY,
+                                           .order = 1 };
+        control_block_channel_drop(a.control, a.rig.client, CHANNEL);
+        assert_int_equal(control_block_channel_put(a.control, &copies), 0);
+        control_block_engine(a.control, 0, RM_ENGINE_COPY)->n_unseen = 1; /* wants, and no nudge */
+        join(sched, &a);
+        for (int is_off_before = 0; is_off_before < 2; is_off_before++) {
+                order(sched, 1, is_off_before);
+                wait_for_engine(sched, true);
+                for (int i = 0; i < TURNS; i++) {
+                        order(sched, 1, true);
+                        order(sched, 1, false);
+                }
+                launch(&a, 1000);
+                assert_int_equal(finish(&a, 50), -ETIMEDOUT);
+                wait_for_engine(sched, false);
+                assert_int_equal(finish(&a, 2000), 0);
+        }
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+}
+
 static void a_context_of_no_tenant_is_an_event_once(void **state)
 {
         struct rig *rig = *state;
@@ -681,6 +718,7 @@ int main(void)
                 RIG_TEST(a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
                 RIG_TEST(channels_of_an_engine_that_is_off_go_off_once_whatever_comes_and_goes),
+                RIG_TEST(an_engine_that_is_off_while_its_tenant_comes_and_goes_comes_back),
                 RIG_TEST(a_context_of_no_tenant_is_an_event_once),
                 RIG_TEST(running_work_is_preempted),
                 RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
