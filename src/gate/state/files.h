@@ -83,8 +83,8 @@ nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: ne
 /* A device of the space, by its uuid. False: the space is barred, or has no room for one more. */
 bool files_join(struct files *files, uint64_t number, const uint8_t uuid[static UVM_UUID_SIZE]);
 
-/* A range group of the space begins; false: there are FILE_GROUPS, or FILES_GROUPS in all, or no memory, or the space is
- * gone. Then UVM makes it, under a number of its own (group), or it ends at once (0). Each ends once. */
+/* A range group of the space begins; false: there are FILE_GROUPS, or FILES_GROUPS in all, or no memory, or the space
+ * is gone. Then UVM makes it, under a number of its own (group), or it ends at once (0). Each ends once. */
 bool files_group_begin(struct files *files, uint64_t number);
 void files_group_made(struct files *files, uint64_t number, uint64_t group);
 void files_group_end(struct files *files, uint64_t number, uint64_t group);
