@@ -179,10 +179,8 @@ int sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *c
 /* ---- the body --------------------------------------------------------------------------------------- */
 
 /* 0: parked; the phases go on later. */
-static int decide_or_hold(sublet_ctx_t *ctx)
+static int decide_or_hold(sublet_ctx_t *ctx, nsec began)
 {
-        nsec began = clock_now();
-
         if (sublet_read_request(ctx) && sublet_limits_reserve(ctx)) {
                 ctx->rc = sublet_decide(ctx, 0);
                 ctx->decision_took = clock_now() - began;
@@ -197,6 +195,7 @@ static int decide_or_hold(sublet_ctx_t *ctx)
 static void body_ready(ngx_http_request_t *r) /* from inside the call, or later from an event */
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
+        nsec now;
 
         if (ctx->has_body) /* it was refused before it was whole */
                 return;
@@ -205,8 +204,9 @@ static void body_ready(ngx_http_request_t *r) /* from inside the call, or later 
         }
         ctx->has_body = 1;
         r->preserve_body = 1;
-        pool_earn(ctx->pool, clock_now());
-        if (!decide_or_hold(ctx))
+        now = clock_now();
+        pool_earn(ctx->pool, now);
+        if (!decide_or_hold(ctx, now))
                 return;
         r->write_event_handler = ngx_http_core_run_phases;
         ngx_http_core_run_phases(r);

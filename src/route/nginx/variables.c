@@ -85,13 +85,13 @@ static u_char *put_number(const sublet_ctx_t *ctx, enum variable which, u_char *
         }
 }
 
-static ngx_int_t number_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, enum variable which)
+static ngx_int_t number_get(const sublet_ctx_t *ctx, ngx_http_variable_value_t *v, enum variable which)
 {
-        u_char *room = ngx_pnalloc(r->pool, NUMBER), *from;
+        u_char *room = ngx_pnalloc(ctx->request->pool, NUMBER), *from;
 
         if (!room)
                 return NGX_ERROR;
-        from = put_number(sublet_ctx(r), which, room + NUMBER);
+        from = put_number(ctx, which, room + NUMBER);
         return text_get(v, from, (size_t)(room + NUMBER - from));
 }
 
@@ -119,7 +119,7 @@ static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *
                 rc = word_get(v, ctx->is_stream ? "1" : "0");
                 break;
         default:
-                rc = which == FIRST && !ctx->first_at ? word_get(v, "-") : number_get(r, v, (enum variable)which);
+                rc = which == FIRST && !ctx->first_at ? word_get(v, "-") : number_get(ctx, v, (enum variable)which);
         }
         v->no_cacheable = 1;
         return rc;
@@ -208,16 +208,14 @@ static enum pool_outcome outcome_of(ngx_http_request_t *r, const sublet_ctx_t *c
 ngx_int_t sublet_log(ngx_http_request_t *r)
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
-        nsec now;
 
         if (!ctx)
                 return NGX_OK;
-        now = clock_now();
         sublet_limits_settle(ctx);
         atomic_fetch_add(&ctx->pool->outcomes[outcome_of(r, ctx)], 1);
         if (ctx->was_held)
                 pool_measure(&ctx->pool->held, ctx->held_for);
         if (ctx->is_answer && ctx->n_events > 2)
-                pool_measure(&ctx->pool->token, (now - ctx->first_at) / (ctx->n_events - 1));
+                pool_measure(&ctx->pool->token, (clock_now() - ctx->first_at) / (ctx->n_events - 1));
         return NGX_OK;
 }
