@@ -72,9 +72,9 @@ sublet_scheduler() {
         for name in tls.crt tls.key callers.crt; do secret_file "$cluster/extender.yaml" extender-certificate $name; done
         for name in tls.crt tls.key ca.crt; do secret_file "$cluster/extender.yaml" scheduler-certificate $name; done
         sed -e "s#kubescheduler.config.k8s.io/v1#kubescheduler.config.k8s.io/$version#" -e 's#^profiles: \[#&{schedulerName: default-scheduler}, #' \
-                -e 's#https://extender.sublet.svc:12345#https://127.0.0.1:12345#' -e "s#/certificate/#$cluster/scheduler-certificate/#" \
+                -e 's#^leaderElection: .*#leaderElection: {leaderElect: false}#' -e 's#https://extender.sublet.svc:12345#https://127.0.0.1:12345#' -e "s#/certificate/#$cluster/scheduler-certificate/#" \
                 "$root/deploy/kubernetes/scheduler.yaml" > "$1"
-        printf 'clientConnection: {kubeconfig: %s}\nleaderElection: {leaderElect: false}\n' "$cluster/scheduler.kubeconfig" >> "$1"
+        printf 'clientConnection: {kubeconfig: %s}\n' "$cluster/scheduler.kubeconfig" >> "$1"
 }
 
 sublet_extender() {

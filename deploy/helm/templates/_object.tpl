@@ -19,7 +19,7 @@
 {{- /* Changes a pod's spec. dict: values, name (of its Deployment or DaemonSet), spec */ -}}
 {{- define "sublet.pod" -}}
 {{- $values := .values -}}
-{{- $parts := dict "daemon" "daemon" "keepers" "shims" "device-plugin" "devicePlugin" "extender" "extender" "webhook" "webhook" -}}
+{{- $parts := dict "daemon" "daemon" "keepers" "shims" "device-plugin" "devicePlugin" "extender" "extender" "webhook" "webhook" "scheduler" "scheduler" -}}
 {{- $part := get $values (get $parts .name) | default dict -}}
 {{- if .spec.nodeSelector -}}
 {{-   $_ := set .spec "nodeSelector" $values.nodeSelector -}}
@@ -28,9 +28,9 @@
 {{-   $_ := set .spec "imagePullSecrets" $values.imagePullSecrets -}}
 {{- end -}}
 {{- range $container := .spec.containers -}}
-{{-   $_ := set $container "image" (printf "%s:%s" $values.image.repository $values.image.tag) -}}
+{{-   $_ := set $container "image" (eq $.name "scheduler" | ternary $values.scheduler.image (printf "%s:%s" $values.image.repository $values.image.tag)) -}}
 {{-   if $part.extraArgs -}}
-{{-     $_ := set $container "args" (concat $container.args $part.extraArgs) -}}
+{{-     $_ := set $container "args" (concat ($container.args | default list) $part.extraArgs) -}}
 {{-   end -}}
 {{-   if $part.resources -}}
 {{-     $_ := set $container "resources" $part.resources -}}

@@ -200,10 +200,11 @@ default/two gvisor
         run ! grep -q delete "$KUBECTL_LOG"
         : > "$KUBECTL_LOG"
         PATH=$bin:$PATH run -0 "$root/deploy/kubernetes/uninstall" --with-pods
-        [ "$(grep -c . "$KUBECTL_LOG")" -eq 5 ]
+        [ "$(grep -c . "$KUBECTL_LOG")" -eq 6 ]
         [[ $(sed -n 2p "$KUBECTL_LOG") == "delete --ignore-not-found mutatingwebhookconfiguration,validatingwebhookconfiguration sublet" ]]
         [[ $(sed -n 3p "$KUBECTL_LOG") == "delete --ignore-not-found -n default pod one" ]]
-        [[ $(sed -n 5p "$KUBECTL_LOG") == "delete --ignore-not-found -k "*/kubernetes ]]
+        [[ $(sed -n 4p "$KUBECTL_LOG") == "delete --ignore-not-found clusterrolebinding sublet-scheduler sublet-scheduler-volumes" ]]
+        [[ $(sed -n 6p "$KUBECTL_LOG") == "delete --ignore-not-found -k "*/kubernetes ]]
         # a cluster of 1.30 has the guard's kinds: it goes before the accounts it is about
         : > "$KUBECTL_LOG"
         KUBECTL_PODS='' KUBECTL_KINDS=validatingadmissionpolicies.admissionregistration.k8s.io PATH=$bin:$PATH run -0 "$root/deploy/kubernetes/uninstall"
@@ -257,6 +258,30 @@ assert '--host=' + extender['tlsConfig']['serverName'] in pods['extender']['spec
 [policy] = of('ValidatingAdmissionPolicy')
 [account] = [one for one in of('ServiceAccount') if one['metadata']['name'] == 'device-plugin']
 assert f"system:serviceaccount:{account['metadata']['namespace']}:device-plugin'" in policy['spec']['matchConditions'][0]['expression']
+END
+}
+
+@test "a second scheduler holds a lease of its own, which it may, and mounts what its configuration names" {
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        /usr/bin/python3 - "$root/deploy/kubernetes" << 'END'
+import sys, yaml
+there = list(yaml.safe_load_all(open(sys.argv[1] + '/second-scheduler/deployment.yaml')))
+config = yaml.safe_load(open(sys.argv[1] + '/scheduler.yaml'))
+lease = config['leaderElection']
+assert lease['resourceName'] != 'kube-scheduler' and lease['resourceNamespace'] == 'sublet', lease
+[role] = [one for one in there if one['kind'] == 'Role']
+assert any(rule.get('resourceNames') == [lease['resourceName']] and 'update' in rule['verbs'] for rule in role['rules'])
+[pod] = [one['spec']['template']['spec'] for one in there if one['kind'] == 'Deployment']
+[container] = pod['containers']
+mounts = {m['mountPath']: m['name'] for m in container['volumeMounts']}
+sources = {v['name']: v for v in pod['volumes']}
+assert container['command'][1] == '--config=/config/scheduler.yaml'
+assert sources[mounts['/config']]['configMap']['name'] == 'sublet-scheduler'
+assert sources[mounts['/certificate']]['secret']['secretName'] == 'scheduler-certificate'
+assert all(config['extenders'][0]['tlsConfig'][file].startswith('/certificate/') for file in ('caFile', 'certFile', 'keyFile'))
+for binding in there:
+    if binding['kind'].endswith('Binding'):
+        assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': pod['serviceAccountName'], 'namespace': 'sublet'}]
 END
 }
 

@@ -78,6 +78,19 @@ for one in filter(None, yaml.safe_load_all(sys.stdin)): print(json.dumps(one))' 
         run -1 chart 1.34 --set guard=perhaps
 }
 
+@test "with a scheduler's image the chart runs a second one, as the manifest beside the others" {
+        mkdir "$there/second"
+        cp "$root/deploy/kubernetes/second-scheduler/deployment.yaml" "$there/second/"
+        printf '%s\n' 'namespace: sublet' 'resources: [deployment.yaml]' 'labels: [{pairs: {app.kubernetes.io/name: sublet}}]' \
+                'images: [{name: kube-scheduler, newName: registry.example/kube-scheduler, newTag: v1}]' > "$there/second/kustomization.yaml"
+        kubectl kustomize "$root/deploy/kubernetes" > "$there/all" || skip "this kubectl's kustomize is older than 4.1"
+        kubectl kustomize "$there/second" > "$there/more"
+        chart 1.29 --set certificates.create=false --set scheduler.image=registry.example/kube-scheduler:v1
+        /usr/bin/python3 "$root/tests/fakes/objects.py" "$there/all,$there/more" "$made"
+        chart 1.29 --set certificates.create=false
+        [ -z "$(value 'select(.kind == "Deployment" and .metadata.name == "scheduler").kind')" ]
+}
+
 @test "installed in the namespace sublet itself, the chart leaves that to helm" {
         helm template sublet "$root/deploy/helm" -n sublet 2> /dev/null > "$there/out"
         run ! grep -q '^kind: Namespace$' "$there/out"
