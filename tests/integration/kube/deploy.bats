@@ -132,6 +132,20 @@ END
         [ "$(grep -cE '^ *query:' "$root/deploy/kubernetes/examples/autoscale.yaml")" -eq 2 ]
 }
 
+@test "a request that is held counts for the autoscaler also while there is no replica" {
+        command -v promtool > /dev/null || skip "no promtool (Debian: prometheus)"
+        query=$(sed -n 's/^ *query: \(sum(sublet_route_held).*\)/\1/p' "$root/deploy/kubernetes/examples/autoscale.yaml")
+        cat > "$BATS_TEST_TMPDIR/wanted.yml" << END
+tests:
+- input_series: [{series: 'sublet_route_held', values: '1 1'}]
+  promql_expr_test: [{expr: '$query', eval_time: 1m, exp_samples: [{labels: '{}', value: 1}]}]
+- input_series: [{series: 'sublet_route_held', values: '2 2'}, {series: 'sublet_route_replica_inflight{replica="a"}', values: '3 3'},
+    {series: 'sublet_route_replica_inflight{replica="b"}', values: '4 4'}]
+  promql_expr_test: [{expr: '$query', eval_time: 1m, exp_samples: [{labels: '{}', value: 9}]}]
+END
+        promtool test rules "$BATS_TEST_TMPDIR/wanted.yml"
+}
+
 @test "the configurations trust the authority of the Secret, and an old one too where they are told to" {
         "$root/deploy/kubernetes/certificate" > "$BATS_TEST_TMPDIR/out"
         sed -n 's/^data: {tls.crt: \([^,]*\),.*/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d > "$BATS_TEST_TMPDIR/old"
