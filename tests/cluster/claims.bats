@@ -119,7 +119,7 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         by bounded
         pod bounded "$(claims main "$idle")"
         says bounded total_mib=4096
-        "$sublet" ps --json | jq -e '.[0] | .cap_permille == 500 and .class == "batch"' || { "$sublet" ps --json; return 1; }
+        "$sublet" ps --json | jq -e '.[0] | .devices[0].cap_permille == 500 and .class == "batch"' || { "$sublet" ps --json; return 1; }
         terms lifted '{"cap": 100}'
         by lifted
         pod lifted "$(claims main "$idle")"
