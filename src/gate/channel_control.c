@@ -310,12 +310,12 @@ static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, 
 static uint32_t try_descriptor(struct gate *gate, const struct process *process, int theirs, struct group *group,
                                nsec slice)
 {
-        _cleanup_(closep) int fd = process_fd(process, process->id, theirs);
-        uint32_t minor, status;
+        int fd = process_fd(process, process->id, theirs);
+        uint32_t minor, status = RM_STATUS_INVALID_CLIENT;
 
-        if (fd < 0 || gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL)
-                return RM_STATUS_INVALID_CLIENT;
-        status = set_slice(gate, fd, group, slice);
+        if (fd >= 0 && gate->options.driver.node(gate->options.driver.context, fd, &minor) == RM_NODE_CTL)
+                status = set_slice(gate, fd, group, slice);
+        gate_fd_put(gate, fd);
         if (status == RM_STATUS_OK) {
                 group->process = process->id;
                 group->theirs = theirs;

@@ -23,7 +23,7 @@ struct gate_host {
 
         /* A descriptor of a thread of the process as one of ours, until it is put back. Or -errno. */
         int (*fd_get)(const struct process *process, pid_t thread, int theirs);
-        void (*fd_put)(int fd);
+        void (*fd_put)(const struct gate *gate, int fd);
 
         /* Whether the tenant still waits for the answer. */
         bool (*is_awaited)(const struct request *request);

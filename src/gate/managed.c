@@ -228,14 +228,14 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
                                    .id = notification->id,
                                    .thread = (pid_t)notification->pid,
                                    .process = process };
-        _cleanup_(closep) int fd = process_fd(process, request.thread, mapping.fd);
+        _cleanup_(tenant_fd_put) struct tenant_fd ours = { gate, process_fd(process, request.thread, mapping.fd) };
 
-        if (fd < 0)
-                return fd == -EBADF ? -EBADF : -EPERM;
+        if (ours.fd < 0)
+                return ours.fd == -EBADF ? -EBADF : -EPERM;
         if (!mapping.length)
                 return args[1] ? -ENOMEM : -EINVAL; /* the kernel's own answers */
-        request.fd = fd;
-        request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
+        request.fd = ours.fd;
+        request.node = gate->options.driver.node(gate->options.driver.context, ours.fd, &request.minor);
         if (request.node == RM_NODE_UVM)
                 return map_uvm(&request, &mapping);
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)

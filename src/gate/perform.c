@@ -20,16 +20,16 @@ struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
         int fd = host->fd_get(request->process, request->thread, theirs);
 
         if (fd >= 0 && !host->is_there(request)) { /* it may be another program's */
-                host->fd_put(fd);
+                host->fd_put(request->gate, fd);
                 fd = -ESRCH;
         }
-        return (struct tenant_fd){ host, fd >= 0 || fd == -EBADF ? fd : -EPERM };
+        return (struct tenant_fd){ request->gate, fd >= 0 || fd == -EBADF ? fd : -EPERM };
 }
 
 void tenant_fd_put(struct tenant_fd *fd)
 {
         if (fd->fd >= 0)
-                fd->host->fd_put(fd->fd);
+                fd->gate->host->fd_put(fd->gate, fd->fd);
         fd->fd = -1;
 }
 

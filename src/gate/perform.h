@@ -44,7 +44,7 @@ int write_besides(struct request *request);
 
 /* A descriptor of the tenant as one of ours; _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
 struct tenant_fd {
-        const struct gate_host *host;
+        const struct gate *gate;
         int fd;
 };
 struct tenant_fd tenant_fd_get(const struct request *request, int theirs);

@@ -4,6 +4,7 @@
  * that fails answers an error: nothing passes because it was not understood.
  */
 #include "gate/act.h"
+#include "gate/perform.h"
 #include "gate/books.h"
 #include "gate/policy/caught.h"
 #include "gate/serve.h"
@@ -128,7 +129,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 .was_block = worker->was,
                 .was_params = worker->was + GATE_BLOCK_MAX,
         };
-        _cleanup_(closep) int fd = -1;
+        _cleanup_(tenant_fd_put) struct tenant_fd ours = { gate, -1 };
         int r;
 
         if (is_uvm_number(number) &&
@@ -138,11 +139,11 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 files_unuse(&gate->files, request.space);
                 return r;
         }
-        fd = process_fd(process, request.thread, request.theirs);
-        if (fd < 0)
-                return fd == -EBADF ? fd : refuse_unreadable(gate, process->id, "descriptor", fd);
-        request.fd = fd;
-        request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
+        ours.fd = process_fd(process, request.thread, request.theirs);
+        if (ours.fd < 0)
+                return ours.fd == -EBADF ? ours.fd : refuse_unreadable(gate, process->id, "descriptor", ours.fd);
+        request.fd = ours.fd;
+        request.node = gate->options.driver.node(gate->options.driver.context, ours.fd, &request.minor);
         return serve_on_node(&request, number);
 }
 

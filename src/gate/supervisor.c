@@ -35,16 +35,11 @@ static int catch_wake(void)
         return sigaction(GATE_WAKE_SIGNAL, &action, NULL) < 0 ? -errno : 0;
 }
 
-static void fd_put(int fd)
-{
-        (void)close(fd);
-}
-
 static const struct gate_host supervisor = {
         .read = process_read,
         .write = process_write,
         .fd_get = process_fd,
-        .fd_put = fd_put,
+        .fd_put = gate_fd_put,
         .is_awaited = request_is_awaited,
         .is_there = request_is_there,
         .reader_release = reader_release,

@@ -63,19 +63,20 @@ static int read_majors(struct majors *ret)
 static enum rm_node driver_node(void *context, int fd, uint32_t *ret_minor)
 {
         const struct majors *known = context;
-        struct stat st;
+        struct statx st = { 0 };
 
-        if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode))
+        /* What the kernel knows already: a file of FUSE would ask its server, which may be the tenant's. */
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0 || !S_ISCHR(st.stx_mode))
                 return RM_NODE_OTHER;
-        *ret_minor = minor(st.st_rdev);
-        if (major(st.st_rdev) == MAJOR_NVIDIA)
+        *ret_minor = st.stx_rdev_minor;
+        if (st.stx_rdev_major == MAJOR_NVIDIA)
                 return *ret_minor == MINOR_CTL     ? RM_NODE_CTL :
                        *ret_minor == MINOR_MODESET ? RM_NODE_FORBIDDEN :
                                                      RM_NODE_DEVICE;
-        if (known->uvm && major(st.st_rdev) == known->uvm)
+        if (known->uvm && st.stx_rdev_major == known->uvm)
                 return *ret_minor == 0 ? RM_NODE_UVM : RM_NODE_UVM_TOOLS;
         for (size_t i = 0; i < known->n_forbidden; i++)
-                if (major(st.st_rdev) == known->forbidden[i])
+                if (st.stx_rdev_major == known->forbidden[i])
                         return RM_NODE_FORBIDDEN;
         return RM_NODE_OTHER;
 }

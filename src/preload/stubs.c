@@ -46,8 +46,9 @@ static int fd_get(const struct process *process, pid_t thread, int theirs)
 }
 
 /* What fd_get gave is the program's: not ours to close. */
-static void fd_put(int fd)
+static void fd_put(const struct gate *gate, int fd)
 {
+        (void)gate;
         (void)fd;
 }
 

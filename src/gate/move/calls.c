@@ -45,9 +45,12 @@ static bool is_file_of(struct gate *gate, int fd, uint32_t client)
 /* One of the process's; -1. */
 static int file_at(struct gate *gate, const struct process *process, int theirs, uint32_t client)
 {
-        _cleanup_(closep) int fd = process_fd(process, process->id, theirs);
+        int fd = process_fd(process, process->id, theirs);
 
-        return fd >= 0 && is_file_of(gate, fd, client) ? TAKE_FD(fd) : -1;
+        if (fd >= 0 && is_file_of(gate, fd, client))
+                return fd;
+        gate_fd_put(gate, fd);
+        return -1;
 }
 
 static int file_search(struct gate *gate, const struct process *process, uint32_t client)

@@ -61,7 +61,9 @@ int serve_map(struct request *request)
         struct gate *gate = request->gate;
         _cleanup_(tenant_fd_put) struct tenant_fd named = { .fd = -1 };
         struct ledger_entry *entry;
-        uint64_t file;
+        const struct gate_driver *driver = &gate->options.driver;
+        uint64_t file = 0;
+        uint32_t minor;
 
         move_pin(gate, request->call.client, request->call.object);
         if (!is_host(gate, &request->call))
@@ -72,6 +74,8 @@ int serve_map(struct request *request)
         request->named = &named;
         if (entry_take(gate, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        file = open_files_add(&gate->exports, named.fd);
+        /* the driver takes none but its own, and who looks at the list must not wait for what a tenant serves */
+        if (driver->node(driver->context, named.fd, &minor) != RM_NODE_OTHER)
+                file = open_files_add(&gate->exports, named.fd);
         return perform_map(request, entry, file ? file : NO_FILE);
 }

@@ -401,6 +401,8 @@ int process_fd(const struct process *process, pid_t thread, int fd)
 
         if (!is_leaders && own < 0)
                 return errno == EINVAL ? -EOPNOTSUPP : -errno;
+        if (descriptors_are_late(DESCRIPTORS_OURS))
+                return -EMFILE; /* too many of its files do not let themselves be closed */
         r = syscall(SYS_pidfd_getfd, is_leaders ? process->pidfd : own, fd, 0);
         return r < 0 ? -errno : (int)r;
 }

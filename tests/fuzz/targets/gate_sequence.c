@@ -166,8 +166,9 @@ static int host_fd_get(const struct process *process, pid_t thread, int theirs)
         return -EBADF;
 }
 
-static void host_fd_put(int fd)
+static void host_fd_put(const struct gate *gate, int fd)
 {
+        (void)gate;
         (void)close(fd);
 }
 
