@@ -3,6 +3,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
+#include "daemon/state/suspend/by_shim.h"
 
 #include "base/cleanup.h"
 #include "gate/gate.h"
@@ -127,8 +128,11 @@ void daemon_look_kept(struct daemon *daemon)
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 bool is_kept = t->state == TENANT_RUNNING && control_block_kept_by(t->control);
 
-                has_changed |= is_kept != t->is_kept;
+                if (is_kept == t->is_kept)
+                        continue;
+                has_changed = true;
                 t->is_kept = is_kept;
+                by_shim_hold_kept(daemon, t);
         }
         if (has_changed)
                 daemon_divide(daemon);

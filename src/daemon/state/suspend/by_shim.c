@@ -92,6 +92,16 @@ void by_shim_end(struct daemon *daemon, struct tenant *tenant)
         if (!move || !move->by_shim)
                 return;
         move->by_shim = 0;
-        move->is_held = 0;
+        move->is_held = tenant->is_kept;
+        schedulers_wake(daemon, tenant);
+}
+
+void by_shim_hold_kept(struct daemon *daemon, struct tenant *tenant)
+{
+        struct control_move *move = control_block_move(tenant->control);
+
+        if (!move || move->by_shim)
+                return;
+        move->is_held = tenant->is_kept;
         schedulers_wake(daemon, tenant);
 }

@@ -41,10 +41,29 @@ static void two_daemons_never_ask_by_one_serial(void **state)
         assert_int_not_equal(asked_by_a_new_daemon(), first);
 }
 
+static void what_ran_on_when_its_programs_ended_has_no_time(void **state)
+{
+        struct daemon *daemon = fake_daemon_new();
+        struct tenant *tenant = fake_tenant_put(daemon, "one", 1, 8, 0);
+
+        (void)state;
+        tenant->control->move.kept_by = 1;
+        daemon_look_kept(daemon);
+        assert_true(tenant->is_kept && control_block_is_held(tenant->control));
+        tenant->control->move.by_shim = 1;
+        by_shim_end(daemon, tenant);
+        assert_true(control_block_is_held(tenant->control));
+        tenant->control->move.kept_by = 0;
+        daemon_look_kept(daemon);
+        assert_false(control_block_is_held(tenant->control));
+        fake_daemon_free(daemon);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(two_daemons_never_ask_by_one_serial),
+                cmocka_unit_test(what_ran_on_when_its_programs_ended_has_no_time),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
