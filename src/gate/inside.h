@@ -162,11 +162,19 @@ struct gate {
 void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
+/* A descriptor of process_fd's; -1 is fine. */
+static inline void gate_fd_put(const struct gate *gate, int fd)
+{
+        uint32_t minor;
+
+        if (fd >= 0)
+                process_fd_put(fd,
+                               gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_OTHER);
+}
+
 /* Counts what has no rule (capability 0), or needs a capability that the tenant lacks: gate_stats. */
 void gate_refused(struct gate *gate, enum rm_kind kind, uint32_t number, unsigned int capability);
 
-void gate_fd_put(const struct gate *gate,
-                 int fd);                   /* a descriptor of process_fd's; does not wait for a file; -1 is fine */
 void gate_usage_changed(struct gate *gate); /* calls options.usage_changed; and options.give_back for what has gone */
 
 /* ---- ledger_access.c: each takes the ledger's lock ---- */

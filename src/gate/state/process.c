@@ -406,3 +406,11 @@ int process_fd(const struct process *process, pid_t thread, int fd)
         r = syscall(SYS_pidfd_getfd, is_leaders ? process->pidfd : own, fd, 0);
         return r < 0 ? -errno : (int)r;
 }
+
+void process_fd_put(int fd, bool is_drivers)
+{
+        if (is_drivers)
+                (void)close(fd);
+        else
+                descriptors_drop(fd, DESCRIPTORS_OURS);
+}

@@ -95,6 +95,10 @@ ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
  */
 int process_fd(const struct process *process, pid_t thread, int fd);
 
+/* It is closed. What is not the driver's, by a thread that may wait: close(2) of a file that the tenant chose takes as
+ * long as the tenant likes (base/descriptors.h), and the one that was asked for is not always the one that came. */
+void process_fd_put(int fd, bool is_drivers);
+
 /* Copies `n` pieces between a thread's memory and ours, which are as long. 0; -EFAULT: not all of it; -errno. */
 int process_read(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
 int process_write(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);

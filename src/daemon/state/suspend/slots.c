@@ -92,8 +92,8 @@ static struct round round_of(const struct swapper_view *view, unsigned int devic
         return ret;
 }
 
-/* Where several are in, exchanges are apart: else those that came together leave together, and go round in pairs. That
- * puts off each by one gap at most, whoever comes in meanwhile. */
+/* Where several are in, exchanges are apart: else those that came together leave together, and go round in pairs. Each
+ * waits one gap longer at most, whoever comes in meanwhile. */
 static bool is_over_on(const struct swapper_view *view, const struct swapper_tenant *tenant, unsigned int device)
 {
         struct round round = round_of(view, device);
