@@ -20,6 +20,7 @@ setup_file() {
 teardown_file() {
         [ -n "${SUBLET_TODAY:-}" ] || return 0
         part_end driver
+        kubectl delete -n sublet -f "$root/deploy/kubernetes-dra/access.yaml" -f "$root/deploy/kubernetes-dra/class.yaml" > /dev/null
         part_start plugin
         until_ok 90 eval '[ "$(kubectl get node "$node" -o "jsonpath={.status.allocatable.sublet\.dev/gpu-mem}")" = 32 ]'
 }
@@ -89,7 +90,7 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         until_ok 90 has_tenants 2
         "$sublet" ps --json | jq -e '[.[].devices[0].index] | unique | length == 2'
         "$sublet" ps --json | jq -e 'all(.[]; .devices[0].quota_bytes == 10737418240)'
-        [ "$(kubectl get pods -o json | jq '[.items[] | select(.status.phase == "Pending")] | length')" = 2 ]
+        [ "$(kubectl get pods -o json | jq '[.items[] | select(.spec.nodeName == null)] | length')" = 2 ]
         claim small 6Gi 40
         by small
         pod small "$(claims main "$idle")"

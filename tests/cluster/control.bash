@@ -51,16 +51,28 @@ X
         export KUBECONFIG=$cluster/admin.kubeconfig
 }
 
+# control_front: sets $front, by which servers behind the API server (metrics) know that it is it that asks
+control_front() {
+        front=()
+        today || return 0
+        mkdir "$cluster/front"
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=front -keyout "$cluster/front/tls.key" -out "$cluster/front/tls.crt" 2> /dev/null
+        front=(--requestheader-client-ca-file="$cluster/front/tls.crt" --requestheader-allowed-names=front
+                --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group
+                --requestheader-username-headers=X-Remote-User --proxy-client-cert-file="$cluster/front/tls.crt" --proxy-client-key-file="$cluster/front/tls.key")
+}
+
 control_api() {
-        local gates
+        local gates front
         control_gates
+        control_front
         part_start etcd etcd --data-dir "$cluster/etcd" --listen-client-urls http://127.0.0.1:2379 \
                 --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync
         part_start apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-address=0.0.0.0 --advertise-address="$address" \
                 --secure-port=443 --cert-dir="$cluster/certificates" --service-account-issuer=https://kubernetes.default.svc \
                 --service-account-key-file="$cluster/accounts.pub" --service-account-signing-key-file="$cluster/accounts.key" \
                 --token-auth-file="$cluster/tokens.csv" --authorization-mode=Node,RBAC --service-cluster-ip-range=10.96.0.0/24 \
-                --allow-privileged=true --kubelet-preferred-address-types=InternalIP --enable-aggregator-routing=true "${gates[@]}"
+                --allow-privileged=true --kubelet-preferred-address-types=InternalIP --enable-aggregator-routing=true "${gates[@]}" "${front[@]}"
         until_ok 60 kubectl get --raw /readyz
 }
 
