@@ -22,5 +22,5 @@ struct compare_options {
         enum sim_index index;   /* of ours: INDEX_OURS, INDEX_COPY, INDEX_BOTH */
 };
 
-/* Prints to stdout. 0; negative: could not run. */
+/* Prints to stdout. 0; 1: ours is not what docs/router-policy.md says; negative: could not run. */
 int compare_run(const struct compare_options *options, struct err *err);
