@@ -15,7 +15,7 @@ static const struct key {
 };
 
 /* The same rows by what is compared first, so that a key that is none of them is known by these few bytes. */
-#define TAG(context, size) ((uint16_t)((context) << 8 | (size)))
+#define TAG(context, size) ((uint16_t)((unsigned int)(context) << 8 | (unsigned int)(size)))
 static const uint16_t tags[] = {
 #define KEY(context, name, below, action) TAG(context, sizeof(name) - 1),
 #include "route/request/keys.def"
