@@ -107,6 +107,7 @@ struct gate {
         struct mappings mappings;  /* on their way */
         struct open_files exports; /* what memory was exported to */
         struct open_files makers;  /* on which the first clients were made: books/kept.c */
+        _Atomic nsec makers_at;    /* when those that have gone were looked for */
         struct loans loans;        /* what was lent */
         atomic_bool is_closing;    /* an export was closed so lately that the driver may not have freed its memory */
         struct probe probe;

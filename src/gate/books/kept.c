@@ -19,11 +19,13 @@ enum {
 void makers_note(const struct request *request)
 {
         struct open_files *makers = &request->gate->makers;
+        nsec now = clock_now(), before = request->gate->makers_at;
         uint64_t gone[MAKERS_MAX];
         bool is_closing;
 
-        if (open_files_count(makers) >= MAKERS_MAX)
-                (void)open_files_reap(makers, clock_now(), 0, gone, MAKERS_MAX, &is_closing);
+        if (open_files_count(makers) >= MAKERS_MAX && now - before > NSEC_PER_SEC &&
+            atomic_compare_exchange_strong(&request->gate->makers_at, &before, now))
+                (void)open_files_reap(makers, now, 0, gone, MAKERS_MAX, &is_closing);
         if (open_files_count(makers) < MAKERS_MAX)
                 (void)open_files_keep(makers, request->fd);
 }
