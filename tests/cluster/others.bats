@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Pods that ask in others' words, for several GPUs, or as one job: what the API server, the scheduler and kubelet make of
-# what the webhook and the extender write.
+# Pods that ask in others' words, for several GPUs, or as one job: what the API server, the scheduler and kubelet make
+# of what the webhook and the extender write.
 # shellcheck disable=SC2034,SC2154  # $with and $said are of pod, in pods.bash
 bats_require_minimum_version 1.5.0
 load pods

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Pods are created and taken away by force, at random moments, while parts of the cluster are killed. No tenant is there
-# 30 s after its pod, and in the end the books of kubelet, extender and daemon are the same. ROUNDS=200 for half an hour.
+# 30 s after its pod, and in the end the books of kubelet, extender and daemon are the same. ROUNDS=200: half an hour.
 # shellcheck disable=SC2034,SC2154  # $with is for pod, of pods.bash
 bats_require_minimum_version 1.5.0
 load pods
