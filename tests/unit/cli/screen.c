@@ -117,12 +117,12 @@ static void a_sleeper_is_said_with_what_of_it_is_in_host_memory(void **state)
         device.swap = 200 * GIB;
         device.swap_used = 20 * GIB;
         text = draw(&screen, 24, 90);
-        assert_non_null(strstr(text, " suspended 20G    ▁"));
-        assert_non_null(strstr(text, " out, waits       ▁"));
+        assert_non_null(strstr(text, " suspended 20G      ▁"));
+        assert_non_null(strstr(text, " out, waits         ▁"));
         assert_non_null(strstr(text, "\n   in host memory: 20G of 200G\n"));
         assert_non_null(
                 strstr(text, "\nt01: normal, cap none, waits for others, until their turns are over, promised"));
-        assert_non_null(strstr(draw(&screen, 24, 68), " suspended 20G\n")); /* of more use there than SHARE */
+        assert_non_null(strstr(draw(&screen, 24, 70), " suspended 20G\n")); /* of more use there than SHARE */
         device.swap = 0;
         assert_non_null(strstr(draw(&screen, 24, 80), "\n   in host memory: 20G\n"));
         device.swap_used = 0;
