@@ -26,6 +26,6 @@ void by_shim_how(const json_t *body, char *text);
 /* The tenant runs, or another way is gone: its channels are the scheduler's again. */
 void by_shim_end(struct daemon *daemon, struct tenant *tenant);
 
-/* After is_kept has changed: what ran on when its programs ended, on a client that somebody keeps, gets no time. It has no
- * share any more, so it would be others'. */
+/* After is_kept has changed: what ran on when its programs ended, on a client that somebody keeps, gets no time. It has
+ * no share any more, so it would be others'. */
 void by_shim_hold_kept(struct daemon *daemon, struct tenant *tenant);

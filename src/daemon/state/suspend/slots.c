@@ -2,10 +2,10 @@
 /*
  * How long a tenant with --swap stays in while others wait for its device (swapper.h, X5 and X8).
  *
- * Those that contend for a device go round, and in a cycle each is in once: of as many at a time as are in now, for its
- * share of all that they are in together, its moves included. A cycle is as short as the turns of X5 allow, and of those
- * the nearest that fills a minute a whole number of times: then any minute, wherever it begins, has whole cycles only,
- * and in it each has had its share. Cycles longer than a minute even out over several.
+ * Those that contend for a device go round, and in a cycle each is in once: of as many at a time as are in now, for
+ * its share of all that they are in together, its moves included. A cycle is as short as the turns of X5 allow, and of
+ * those the nearest that fills a minute a whole number of times: then any minute, wherever it begins, has whole cycles
+ * only, and in it each has had its share. Cycles longer than a minute even out over several.
  */
 #include "daemon/state/suspend/swapper.h"
 
