@@ -262,8 +262,13 @@ static bool is_any(void *context, uint32_t client)
         return true;
 }
 
-/* What is left in the driver's list is on files that others keep, and it is everybody's list (state/listens.h). Of a
- * client that is there it stays: that number may be another's by now. */
+/* It is gone, or lives on, on a file that others keep. Else that number is another's by now. Client 0 is everybody's. */
+static bool was_ours(struct gate *gate, uint32_t client)
+{
+        return client && (ledger_has_client(gate->ledger, client) || !probe_client(&gate->probe, client));
+}
+
+/* What is left in the driver's list is on files that others keep, and it is everybody's list (state/listens.h). */
 static void listens_free(struct gate *gate)
 {
         struct listen some[64];
@@ -271,7 +276,7 @@ static void listens_free(struct gate *gate)
 
         while (gate->probe.ctl >= 0 && (n = listens_some(&gate->listens, is_any, NULL, some, ARRAY_SIZE(some))))
                 for (size_t i = 0; i < n; i++) {
-                        if (!probe_client(&gate->probe, some[i].client))
+                        if (was_ours(gate, some[i].client))
                                 probe_unlisten(&gate->probe, some[i].client, some[i].number);
                         listens_take(&gate->listens, some[i].client, some[i].number);
                 }

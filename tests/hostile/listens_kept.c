@@ -5,6 +5,8 @@
  *
  *      attack-listens-kept COMMAND...  opens a control file, runs COMMAND... with itself and `take FD FILE` behind it,
  *                                      and looks afterwards which entries are left: "took=N left=N"
+ *
+ * SUBLET_ATTACK_CLIENT=there: the client is made on that file, too, and lives on.
  */
 #include "kit.h"
 
@@ -33,14 +35,17 @@ static bool call_list(int ctl, unsigned int request, uint32_t client, uint32_t n
                kit_get32(block, 12) == 0;
 }
 
-/* Its client is gone with it; the file is not. */
+/* Its client is gone with it, or not; the file is not. */
 static int take(int ctl, const char *result)
 {
         FILE *file = fopen(result, "w");
         unsigned int n = 0;
         struct kit_rm rm;
 
-        kit_rm_open(&rm);
+        if (!getenv("SUBLET_ATTACK_CLIENT"))
+                kit_rm_open(&rm);
+        else if (!kit_rm_open_on(&rm, ctl))
+                kit_cannot("no client on that file");
         for (uint32_t i = 0; i < N; i++)
                 n += call_list(ctl, NR_ALLOC_EVENT, rm.client, i);
         if (!file)

@@ -88,6 +88,11 @@ END
         [[ $output == *'took=2000 left=2000'* ]]
         run -0 on "$attack" "$sublet" run -q --no-daemon --mem 256M --
         [[ $output == *'took=2000 left=0'* ]] || { echo "$output"; false; }
+        export SUBLET_ATTACK_CLIENT=there
+        run -0 on "$attack" env
+        [[ $output == *'took=2000 left=2000'* ]]
+        run -0 on "$attack" "$sublet" run -q --no-daemon --mem 256M --
+        [[ $output == *'took=2000 left=0'* ]] || { echo "$output"; false; }
 }
 
 # What the attack counts itself: no figure of the device has it
