@@ -262,7 +262,7 @@ static bool is_any(void *context, uint32_t client)
         return true;
 }
 
-/* It is gone, or lives on, on a file that others keep. Else that number is another's by now. Client 0 is everybody's. */
+/* It is gone, or lives on, on a file that others keep. Else that number is another's by now. Client 0 is of all. */
 static bool was_ours(struct gate *gate, uint32_t client)
 {
         return client && (ledger_has_client(gate->ledger, client) || !probe_client(&gate->probe, client));
