@@ -70,6 +70,6 @@ load ../attacks
 @test "mappings on their way that would have to be asked about in too many spaces are refused" {
         stops managed-pending
         [[ $said == *'spaces=50'* ]]
-        [ "$(value refused "$said")" -gt 100 ]
+        [ "$(value refused "$said")" -gt 30 ] # of 300, above a bound; how many are done is chance
         [ "$(field DENIED)" -gt 0 ]
 }
