@@ -9,6 +9,9 @@
 
 #define READY_STEP GIB
 
+/* A killed program loses its files, and with them its memory, a moment before its gate hears of its end. */
+#define GONE_BY (250 * NSEC_PER_MSEC)
+
 /* ---- the copier ------------------------------------------------------------------------------------------ */
 
 static int on_begin(void *context, unsigned int device, bytes size)
@@ -108,6 +111,14 @@ int mover_init(struct mover *mover, const struct gpu_backend *backend)
         return mover->done < 0 ? -errno : 0;
 }
 
+/* What failed because the program was killed is no failure of the way. */
+static bool is_gone(struct mover *mover)
+{
+        enum gate_move_outcome outcome = mover->moved.outcome;
+
+        return (outcome == GATE_MOVE_AS_BEFORE || outcome == GATE_MOVE_LOST) && gate_wait(mover->gate, GONE_BY);
+}
+
 static void *move(void *context)
 {
         struct mover *mover = context;
@@ -117,6 +128,8 @@ static void *move(void *context)
                 gate_move_out(mover->gate, mover->way.is_steered, mover->way.part, &mover->moved);
         else
                 gate_move_in(mover->gate, &mover->moved);
+        if (is_gone(mover))
+                mover->moved.outcome = GATE_MOVE_GONE;
         if (mover->moved.outcome == GATE_MOVE_CANNOT)
                 mover->keep = 0; /* whatever moves it now, its memory is not needed here besides */
         mover->has_answered = true;

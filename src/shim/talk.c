@@ -214,7 +214,8 @@ static void on_join(struct shim *shim, struct message *message)
 static const char *const outcomes[] = { [GATE_MOVE_DONE] = "done",
                                         [GATE_MOVE_CANNOT] = "cannot",
                                         [GATE_MOVE_AS_BEFORE] = "as-before",
-                                        [GATE_MOVE_LOST] = "lost" };
+                                        [GATE_MOVE_LOST] = "lost",
+                                        [GATE_MOVE_GONE] = "gone" };
 
 /* False: the daemon does not read now, or is not there. */
 static bool moved_send(struct shim *shim, uint64_t serial, const struct gate_moved *moved)

@@ -16,6 +16,7 @@ enum gate_move_outcome {
         GATE_MOVE_CANNOT,    /* on the way out: nothing was touched, and asking again will not help; text says why */
         GATE_MOVE_AS_BEFORE, /* text says why; all is as it was */
         GATE_MOVE_LOST,      /* text says why; memory is neither here nor there */
+        GATE_MOVE_GONE,      /* no task is left that could want it: its tenant has ended, or is about to */
 };
 
 enum {

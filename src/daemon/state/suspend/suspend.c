@@ -308,6 +308,8 @@ static enum suspension_input outcome_of(const char *outcome)
 {
         if (!strcmp(outcome, "done"))
                 return SUSPENSION_IS_DONE;
+        if (!strcmp(outcome, "gone"))
+                return SUSPENSION_IS_GONE;
         return strcmp(outcome, "lost") ? SUSPENSION_AS_BEFORE : SUSPENSION_IS_LOST;
 }
 

@@ -9,7 +9,8 @@
  *      U2  where nobody knows how far it came (the helper was killed, or the daemon), the tenant is brought back to
  *          running, once (reverting). That works from everywhere: gpu/checkpoint.h, C1;
  *      U3  what can neither go on nor back is lost: its tenant is ended;
- *      U4  each end of a way has one event, and asking for what is so, or on its way, has none.
+ *      U4  each end of a way has one event, and asking for what is so, or on its way, has none. Nor has the way of a
+ *          tenant that ended meanwhile: its end is told anyway.
  */
 #pragma once
 
@@ -39,8 +40,9 @@ enum suspension_input {
         SUSPENSION_IS_DONE,   /* the helper's outcomes */
         SUSPENSION_AS_BEFORE, /* all are as they were when it began */
         SUSPENSION_IS_LOST,
-        SUSPENSION_DIED,  /* the helper was killed: by its time limit or anybody */
-        SUSPENSION_TAKEN, /* a new daemon has found it so */
+        SUSPENSION_IS_GONE, /* no task of the tenant is left */
+        SUSPENSION_DIED,    /* the helper was killed: by its time limit or anybody */
+        SUSPENSION_TAKEN,   /* a new daemon has found it so */
         SUSPENSION_N_INPUTS,
 };
 

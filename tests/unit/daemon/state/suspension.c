@@ -60,6 +60,14 @@ static void a_failure_goes_back_to_where_it_came_from(void **state)
                     EVENT_RESUME_FAILED);
 }
 
+static void a_way_whose_tenant_ended_meanwhile_has_not_failed(void **state)
+{
+        (void)state;
+        assert_move(SUSPENSION_SUSPENDING, SUSPENSION_IS_GONE, SUSPENSION_RUNNING, SUSPENSION_DO_NOTHING, -1);
+        assert_move(SUSPENSION_RESUMING, SUSPENSION_IS_GONE, SUSPENSION_SUSPENDED, SUSPENSION_DO_NOTHING, -1);
+        assert_move(SUSPENSION_REVERTING, SUSPENSION_IS_GONE, SUSPENSION_SUSPENDED, SUSPENSION_DO_NOTHING, -1);
+}
+
 /* However it is interrupted, and by what: helpers that die or find it lost end it after two of them. */
 static void whatever_is_killed_it_settles_with_one_event(void **state)
 {
@@ -106,6 +114,7 @@ int main(void)
                 cmocka_unit_test(asking_for_what_is_so_or_on_its_way_changes_nothing),
                 cmocka_unit_test(asking_for_the_other_way_while_it_is_moved_is_refused),
                 cmocka_unit_test(a_failure_goes_back_to_where_it_came_from),
+                cmocka_unit_test(a_way_whose_tenant_ended_meanwhile_has_not_failed),
                 cmocka_unit_test(whatever_is_killed_it_settles_with_one_event),
                 cmocka_unit_test(what_is_settled_stays_when_a_new_daemon_takes_it),
                 cmocka_unit_test(nothing_moves_what_is_lost_but_its_end),
