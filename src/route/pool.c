@@ -91,6 +91,7 @@ static int find_free(struct pool *pool)
                         r->failures = r->is_out = 0;
                         r->tripped = r->busy_until = r->heard_until = 0;
                         r->trips = r->is_hearsay = 0;
+                        r->order = 0;
                         r->sent = r->failed = r->matched = r->prompted = 0;
                         return i;
                 }

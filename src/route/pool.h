@@ -96,6 +96,7 @@ struct pool_replica {
         _Atomic int64_t heard_until;     /* ... until then */
         _Atomic uint32_t trips;          /* how often it was put out here */
         _Atomic uint32_t is_hearsay;     /* it is tripped because another router put it out */
+        _Atomic uint64_t order;          /* of the last change that the API took of it (nginx/api.c); 0: none had one */
 };
 
 struct pool_histogram {
@@ -135,6 +136,7 @@ struct pool {
         uint64_t epoch;
         _Atomic uint64_t serial; /* grows with each change that concerns the agent */
         _Atomic uint64_t turn;   /* decisions */
+        _Atomic uint64_t order_of_settings, order_of_routers, order_of_removal; /* as that of a replica */
         struct pool_budget budget;
         _Atomic uint64_t retries, holds;
         _Atomic uint64_t outcomes[POOL_OUTCOMES];

@@ -71,12 +71,13 @@ struct agent {
         bool must_reread; /* the file changed meanwhile */
 
         char epoch[40];
+        nsec order; /* of the last change that was sent to the module */
         long long serial;
-        bool has_state, knows_settings;
+        bool has_state;
+        bool knows_settings; /* or is being told */
         bool is_complete;    /* all replicas were told to the module of this epoch */
-        bool tells_complete; /* the call under way says so */
         struct http_pool_call *state, *setting;
-        nsec state_at;
+        nsec state_at, settings_at;
 
         struct agent_daemon daemons[SETTINGS_LIST];
         size_t n_daemons;
@@ -156,6 +157,10 @@ void names_drop(struct fleet_replica *replica);
 
 /* sync.c */
 void sync_tick(struct agent *agent);
+
+/* A call of the module's API that changes something; as agent_call. The path has no query. */
+void sync_change(struct agent *agent, const char *method, const char *path, const char *body, nsec limit,
+                 agent_done *done, void *context, struct http_pool_call **slot);
 
 /* health.c */
 void health_tick(struct agent *agent);

@@ -388,8 +388,7 @@ static void tell_module(struct agent *agent, struct routers *routers)
         routers->blocks = json_array();
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;
         if (text)
-                (void)agent_call(agent, "PUT", agent->api, "/v1/routers", text, CALL_LIMIT, on_told, agent,
-                                 &routers->call);
+                sync_change(agent, "PUT", "/v1/routers", text, CALL_LIMIT, on_told, agent, &routers->call);
         free(text);
         json_decref(body);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps the module in step, through its API (docs/router-api.md). A replica's configuration is sent when it differs
- * from the one that the module acknowledged last; a new epoch means that it has none. There is one call at a time per
- * replica, so an older body never arrives after a newer one.
+ * from the one that the module acknowledged last; a new epoch means that it has none.
+ *
+ * There is one call at a time per replica. One that was given up may be taken all the same, also after the next one:
+ * so it is not known any more what the module has, all of it is said anew, and each call has a number by which the
+ * module refuses those that come late.
  */
 #include "route/agent/agent.h"
 
@@ -13,14 +16,27 @@ enum {
         WAIT_MSEC = 2000,
         RETRY_MSEC = 100,
         REFUSED_SECONDS = 5, /* before a refused configuration is sent again */
+        LATE = 412,
 };
 
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
-static void call(struct agent *agent, const char *method, const char *path, const char *body, agent_done *done,
-                 void *context, struct http_pool_call **slot)
+/* Numbers grow from one agent to the next, too: they are times. */
+void sync_change(struct agent *agent, const char *method, const char *path, const char *body, nsec limit,
+                 agent_done *done, void *context, struct http_pool_call **slot)
 {
-        (void)agent_call(agent, method, agent->api, path, body, LIMIT, done, context, slot);
+        nsec now = clock_now();
+        char full[HTTP_URL + 128];
+
+        agent->order = now > agent->order ? now : agent->order + 1;
+        (void)snprintf(full, sizeof(full), "%s?epoch=%s&order=%lld", path, agent->epoch, (long long)agent->order);
+        (void)agent_call(agent, method, agent->api, full, body, limit, done, context, slot);
+}
+
+/* It may have come, or will come; or it came to a worker that knew better. */
+static bool is_lost(const struct http_answer *answer)
+{
+        return answer->code < 0 || answer->status == LATE;
 }
 
 /* ---- the module's state ---------------------------------------------------------------------- */
@@ -94,7 +110,7 @@ static void read_replicas(struct agent *agent, const json_t *list)
                 } else if (name && route_settings_is_name(name) &&
                            !may_be_ours(agent, name)) { /* left by an earlier agent */
                         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
-                        call(agent, "DELETE", path, NULL, on_gone, agent, NULL);
+                        sync_change(agent, "DELETE", path, NULL, LIMIT, on_gone, agent, NULL);
                 }
         }
 }
@@ -107,7 +123,8 @@ static void begin_epoch(struct agent *agent, const char *epoch)
                 struct fleet_replica *replica = agent->fleet.at[i];
 
                 json_decref(replica->acknowledged);
-                replica->acknowledged = NULL;
+                json_decref(replica->pushing); /* under way, to a worker of the old one perhaps */
+                replica->acknowledged = replica->pushing = NULL;
                 replica->must_forget = replica->is_there = false;
         }
         agent->is_complete = false;
@@ -145,10 +162,19 @@ static void poll_state(struct agent *agent)
                 (void)snprintf(path, sizeof(path), "/v1/wait?serial=%lld&timeout_ms=%d", agent->serial, WAIT_MSEC);
         else
                 (void)snprintf(path, sizeof(path), "/v1/state");
-        call(agent, "GET", path, NULL, on_state, agent, &agent->state);
+        (void)agent_call(agent, "GET", agent->api, path, NULL, LIMIT, on_state, agent, &agent->state);
 }
 
 /* ---- what is sent to it ----------------------------------------------------------------------------------------- */
+
+/* Whether the module has the former or the newer is not known: a configuration that equals none. */
+static void doubt(struct fleet_replica *replica)
+{
+        if (!replica->acknowledged)
+                return;
+        json_decref(replica->acknowledged);
+        replica->acknowledged = json_object();
+}
 
 static void on_pushed(void *context, const struct http_answer *answer)
 {
@@ -164,12 +190,10 @@ static void on_pushed(void *context, const struct http_answer *answer)
                 return;
         }
         json_decref(pushing);
-        if (answer->code < 0 && replica->acknowledged) { /* it may have come all the same: neither is what it has */
-                json_decref(replica->acknowledged);
-                replica->acknowledged = json_object();
-        }
-        replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
-        if (answer->code == 0)
+        if (is_lost(answer))
+                doubt(replica);
+        replica->push_at = agent->now + (is_lost(answer) ? RETRY_MSEC * NSEC_PER_MSEC : REFUSED_SECONDS * NSEC_PER_SEC);
+        if (!is_lost(answer))
                 agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name,
                           http_text(answer));
 }
@@ -181,6 +205,8 @@ static void on_forgotten(void *context, const struct http_answer *answer)
         replica->push = NULL;
         if (http_is_good(answer))
                 replica->must_forget = false;
+        else
+                replica->push_at = replica->agent->now + RETRY_MSEC * NSEC_PER_MSEC;
 }
 
 static void on_removed(void *context, const struct http_answer *answer)
@@ -189,6 +215,7 @@ static void on_removed(void *context, const struct http_answer *answer)
 
         replica->push = NULL;
         if (!http_is_good(answer) && answer->status != 404) {
+                doubt(replica); /* it may be listed again before this is known */
                 replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
@@ -232,7 +259,7 @@ static void put_replica(struct fleet_replica *replica, const char *path)
         }
         log_change(replica, now);
         replica->pushing = now;
-        call(replica->agent, "PUT", path, text, on_pushed, replica, &replica->push);
+        sync_change(replica->agent, "PUT", path, text, LIMIT, on_pushed, replica, &replica->push);
         free(text);
 }
 
@@ -248,12 +275,12 @@ static void push(struct fleet_replica *replica)
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s%s", replica->name,
                        replica->is_listed && replica->acknowledged && replica->must_forget ? "/forget" : "");
         if (!fleet_is_used(replica) && (replica->acknowledged || (replica->is_several && replica->is_there))) {
-                call(agent, "DELETE", path, NULL, on_removed, replica, &replica->push);
+                sync_change(agent, "DELETE", path, NULL, LIMIT, on_removed, replica, &replica->push);
         } else if (!replica->is_listed) {
                 agent_log(agent, "replica %s: removed", replica->name);
                 agent_forget(agent, replica);
         } else if (replica->acknowledged && replica->must_forget) {
-                call(agent, "POST", path, "{}", on_forgotten, replica, &replica->push);
+                sync_change(agent, "POST", path, "{}", LIMIT, on_forgotten, replica, &replica->push);
         } else if (*replica->numeric) {
                 put_replica(replica, path);
         }
@@ -264,9 +291,12 @@ static void on_settings(void *context, const struct http_answer *answer)
         struct agent *agent = context;
 
         agent->setting = NULL;
-        if (answer->code == 0 && !http_is_good(answer))
+        if (is_lost(answer)) {
+                agent->knows_settings = false;
+                agent->settings_at = agent->now + RETRY_MSEC * NSEC_PER_MSEC;
+        } else if (!http_is_good(answer)) {
                 agent_log(agent, "the module refuses the settings: %s", http_text(answer));
-        agent->knows_settings = answer->code == 0 && agent->tells_complete == agent->is_complete;
+        }
 }
 
 /* All replicas are in the module: a model that none serves does not exist. */
@@ -305,7 +335,7 @@ static void push_settings(struct agent *agent)
                 agent->is_complete = true;
                 agent->knows_settings = false;
         }
-        if (agent->knows_settings || agent->setting)
+        if (agent->knows_settings || agent->setting || !agent_is_due(agent, agent->settings_at))
                 return;
         body = json_pack("{ss sI sI sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
                          "hold_ms", (json_int_t)(settings->hold / NSEC_PER_MSEC), "retry_permille",
@@ -314,12 +344,12 @@ static void push_settings(struct agent *agent)
                          (json_int_t)(settings->first_byte / NSEC_PER_MSEC), "body_ms",
                          (json_int_t)(settings->body_time / NSEC_PER_MSEC));
         (void)json_object_set_new(body, "models", expected_models(settings));
-        agent->tells_complete = agent->is_complete;
         if (agent->is_complete)
                 (void)json_object_set_new(body, "complete", json_true());
         text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        agent->knows_settings = text != NULL; /* unless this fails, or they change meanwhile */
         if (text)
-                call(agent, "PUT", "/v1/settings", text, on_settings, agent, &agent->setting);
+                sync_change(agent, "PUT", "/v1/settings", text, LIMIT, on_settings, agent, &agent->setting);
         free(text);
         json_decref(body);
 }

@@ -2,6 +2,10 @@
 /*
  * The agent's API (docs/router-api.md). Changes are made one at a time, under the zone's slab lock; the master frees
  * it if its holder dies.
+ *
+ * A worker may read a call long after the agent gave it up, when another worker has taken later ones: it was stopped,
+ * or had no processor. And a worker that is about to end may have a zone that is not in use any more. So the agent
+ * numbers what it changes, and says what it believes to change; what comes late is refused with 412.
  */
 #include "route/nginx/module.h"
 
@@ -79,12 +83,17 @@ static json_t *settings_json(const struct pool *pool)
                          (int)s->is_complete);
 }
 
+static void epoch_text(const struct pool *pool, char ret[static 17])
+{
+        *ngx_snprintf((u_char *)ret, 16, "%016xL", (int64_t)pool->epoch) = 0;
+}
+
 ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
 {
         json_t *replicas = json_array();
         char epoch[17];
 
-        *ngx_snprintf((u_char *)epoch, sizeof(epoch) - 1, "%016xL", (int64_t)pool->epoch) = 0;
+        epoch_text(pool, epoch);
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 json_t *replica = replica_json(pool, i);
 
@@ -96,6 +105,44 @@ ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
                                    (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "routers",
                                    (int)pool_routers(pool, clock_now()), "settings", settings_json(pool), "replicas",
                                    replicas));
+}
+
+/* ---- what comes late -------------------------------------------------------------------------------- */
+
+uint64_t sublet_argument(ngx_http_request_t *r, const char *name, uint64_t otherwise)
+{
+        ngx_str_t value;
+        off_t n;
+
+        if (ngx_http_arg(r, (u_char *)name, ngx_strlen(name), &value) != NGX_OK)
+                return otherwise;
+        n = ngx_atoof(value.data, value.len);
+        return n < 0 ? otherwise : (uint64_t)n;
+}
+
+static int is_of_another_epoch(ngx_http_request_t *r, const struct pool *pool)
+{
+        char epoch[17];
+        ngx_str_t value;
+
+        epoch_text(pool, epoch);
+        return ngx_http_arg(r, (u_char *)"epoch", 5, &value) == NGX_OK &&
+               (value.len != ngx_strlen(epoch) || ngx_strncmp(value.data, epoch, value.len) != 0);
+}
+
+/* A call without a number is never late, and one that is sent twice is the same. */
+static int is_late(_Atomic uint64_t *last, uint64_t order)
+{
+        if (order && order < *last)
+                return 1;
+        if (order)
+                *last = order;
+        return 0;
+}
+
+static ngx_int_t send_late(ngx_http_request_t *r)
+{
+        return send_refusal(r, NGX_HTTP_PRECONDITION_FAILED, "a later call was taken before");
 }
 
 /* ---- replicas ------------------------------------------------------------------------------ */
@@ -119,7 +166,7 @@ static const char *set_address(ngx_http_request_t *r, json_t *address, struct po
         return NULL;
 }
 
-static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body)
+static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body, uint64_t order)
 {
         struct pool_config config = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
         int at = pool_find(pool, name);
@@ -135,6 +182,7 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
         at = pool_set(pool, &config, clock_now());
         if (at < 0)
                 return send_refusal(r, 409, "there are 64 replicas already");
+        (void)is_late(&pool->replicas[at].order, order);
         sublet_ring();
         return send_json(r, 200, replica_json(pool, at));
 }
@@ -255,12 +303,25 @@ static int split_replica_path(ngx_http_request_t *r, char name[POOL_NAME], const
         return replica_name_is_fine(name);
 }
 
+/* One that is not there may have been removed since: of those nothing is known but the last removal of any. */
+static int is_late_for(ngx_http_request_t *r, struct pool *pool, int at, uint64_t order)
+{
+        if (at >= 0 && is_late(&pool->replicas[at].order, order))
+                return 1;
+        if (r->method == NGX_HTTP_DELETE)
+                pool->order_of_removal = ngx_max(pool->order_of_removal, order);
+        return at < 0 && order && order < pool->order_of_removal;
+}
+
 static ngx_int_t on_replica(ngx_http_request_t *r, struct pool *pool, const char *name, const char *verb, json_t *body)
 {
+        uint64_t order = sublet_argument(r, "order", 0);
         int at = pool_find(pool, name);
 
+        if (is_late_for(r, pool, at, order))
+                return send_late(r);
         if (r->method == NGX_HTTP_PUT && !*verb)
-                return put_replica(r, pool, name, body);
+                return put_replica(r, pool, name, body, order);
         if (at < 0)
                 return send_refusal(r, 404, "there is no such replica");
         if (r->method == NGX_HTTP_GET && !*verb)
@@ -277,15 +338,18 @@ static ngx_int_t on_replica(ngx_http_request_t *r, struct pool *pool, const char
 
 static ngx_int_t apply_change(ngx_http_request_t *r, struct pool *pool, json_t *body)
 {
+        uint64_t order = sublet_argument(r, "order", 0);
         char name[POOL_NAME];
         const char *verb;
 
         if (!json_is_object(body))
                 return send_refusal(r, 400, "the body is no JSON object");
+        if (is_of_another_epoch(r, pool))
+                return send_refusal(r, NGX_HTTP_PRECONDITION_FAILED, "the epoch is another");
         if (path_is(r, "/v1/settings") && r->method == NGX_HTTP_PUT)
-                return put_settings(r, pool, body);
+                return is_late(&pool->order_of_settings, order) ? send_late(r) : put_settings(r, pool, body);
         if (path_is(r, "/v1/routers") && r->method == NGX_HTTP_PUT)
-                return put_routers(r, pool, body);
+                return is_late(&pool->order_of_routers, order) ? send_late(r) : put_routers(r, pool, body);
         if (split_replica_path(r, name, &verb))
                 return on_replica(r, pool, name, verb, body);
         return send_refusal(r, 404, "there is nothing at this path");

@@ -143,6 +143,9 @@ extern ngx_module_t ngx_http_sublet_module;
 
 sublet_ctx_t *sublet_ctx(ngx_http_request_t *r); /* survives internal redirects; NULL: not routed */
 
+/* api.c: a number of the query; what is none is `otherwise` */
+uint64_t sublet_argument(ngx_http_request_t *r, const char *name, uint64_t otherwise);
+
 /* module.c */
 void sublet_ring(void); /* wakes all workers: held requests are decided anew, waiting agents get the state */
 

@@ -68,20 +68,9 @@ void sublet_wait_poll(void)
         }
 }
 
-static uint64_t argument(ngx_http_request_t *r, const char *name, uint64_t otherwise)
-{
-        ngx_str_t value;
-        off_t n;
-
-        if (ngx_http_arg(r, (u_char *)name, ngx_strlen(name), &value) != NGX_OK)
-                return otherwise;
-        n = ngx_atoof(value.data, value.len);
-        return n < 0 ? otherwise : (uint64_t)n;
-}
-
 ngx_int_t sublet_wait(ngx_http_request_t *r, struct pool *pool)
 {
-        uint64_t serial = argument(r, "serial", 0), timeout = argument(r, "timeout_ms", WAIT_MS);
+        uint64_t serial = sublet_argument(r, "serial", 0), timeout = sublet_argument(r, "timeout_ms", WAIT_MS);
         ngx_pool_cleanup_t *c;
         waiter_t *waiter;
 

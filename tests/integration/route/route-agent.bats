@@ -395,6 +395,57 @@ PYTHON
         [ "$(state a)" = up ]
 }
 
+@test "a call that one worker takes after another has taken a later one changes nothing" {
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        for worker in $(pgrep -P "$(cat "$dir/run/nginx.pid")"); do # one of them has the agent's connection
+                kill -STOP "$worker"
+                sed -i '1s/}$/, drain: true}/' "$dir/replicas"
+                configure
+                for _ in $(seq 60); do # the call's 5 s are over, or it was the other worker's
+                        sleep 0.1
+                        [ "$(state a)" != draining ] || break
+                done
+                sed -i '1s/, drain: true}$/}/' "$dir/replicas"
+                configure
+                sleep 0.6 # the agent has seen that the file is as it was
+                until_ is up state a
+                kill -CONT "$worker"
+                sleep 0.5
+                [ "$(state a)" = up ]
+        done
+}
+
+@test "what changes while a call is under way, or was given up, is said after it" {
+        replica a --instant
+        listed a
+        cp "$dir/replicas" "$dir/all"
+        configure
+        agent_start
+        until_ is up state a
+        workers=$(pgrep -P "$(cat "$dir/run/nginx.pid")")
+        for pause in 0.6 6; do # the agent has seen the file; the call's 5 s are over
+                # shellcheck disable=SC2086 # two numbers
+                kill -STOP $workers
+                : > "$dir/replicas"
+                configure 'queue: 7'
+                sleep "$pause"
+                cp "$dir/all" "$dir/replicas"
+                configure "queue: 1${pause%.*}"
+                sleep 0.6
+                # shellcheck disable=SC2086
+                kill -CONT $workers
+                until_ is "1${pause%.*}" eval 'api /v1/settings | jq .queue'
+                until_ is up state a
+                sleep 0.5
+                [ "$(state a)" = up ]
+                [ "$(api /v1/settings | jq .queue)" = "1${pause%.*}" ]
+        done
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start

@@ -333,6 +333,40 @@ teardown() {
         [ "$(api /v1/state | jq '.replicas | length')" -eq 0 ]
 }
 
+@test "what comes after a later call, or was said to another zone, is refused and changes nothing" {
+        late() { # PATH OPTION...
+                [ "$(api "$@" -o "$dir/said" -w '%{http_code}')" = 412 ]
+                [ -n "$(jq -r .error "$dir/said")" ]
+        }
+        taken() {
+                api "$@" -f -o /dev/null
+        }
+        body='{"address":"unix:/a","state":"up"}'
+        taken '/v1/replicas/a?order=20' -X PUT -d "$body"
+        late '/v1/replicas/a?order=19' -X PUT -d '{"state":"draining"}'
+        late '/v1/replicas/a?order=19' -X DELETE
+        late '/v1/replicas/a/forget?order=19' -X POST
+        [ "$(of a state)" = '"up"' ]
+        taken '/v1/replicas/a?order=20' -X PUT -d '{"capacity":3}' # sent twice
+        taken /v1/replicas/a -X PUT -d '{"capacity":4}'            # by hand
+        late '/v1/replicas/a?order=19' -X PUT -d '{"state":"draining"}'
+        taken '/v1/replicas/b?order=3' -X PUT -d "$body" # each has its own
+        taken '/v1/replicas/a?order=21' -X DELETE
+        late '/v1/replicas/a?order=20' -X PUT -d "$body"
+        [ "$(api /v1/replicas/a -o /dev/null -w '%{http_code}')" = 404 ]
+        taken '/v1/replicas/a?order=22' -X PUT -d "$body"
+        taken '/v1/settings?order=7' -X PUT -d '{"queue":7}'
+        late '/v1/settings?order=6' -X PUT -d '{"queue":6}'
+        [ "$(api /v1/settings | jq .queue)" = 7 ]
+        taken '/v1/routers?order=7' -X PUT -d '{"routers":1,"keep_ms":60000}'
+        late '/v1/routers?order=6' -X PUT -d '{"routers":2,"keep_ms":60000}'
+        [ "$(api /v1/state | jq .routers)" = 1 ]
+        late '/v1/replicas/a?epoch=0123456789abcdef' -X PUT -d '{"state":"draining"}'
+        late '/v1/settings?epoch=' -X PUT -d '{"queue":6}'
+        taken "/v1/replicas/a?epoch=$(api /v1/state | jq -r .epoch)" -X PUT -d '{"state":"draining"}'
+        [ "$(of a state)" = '"draining"' ]
+}
+
 @test "an engine that was restarted is believed to have nothing" {
         replica a --scale 20
         put a
