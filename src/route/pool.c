@@ -179,7 +179,8 @@ int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
         set_numbers(pool, i, config, now);
         if (config->state == PICK_UP && r->state != PICK_UP)
                 rate_reset(&r->rate, now);
-        pool_told(pool, i, config->state);
+        if (r->slot_state != POOL_USED || config->state != (enum pick_state)r->state)
+                pool_told(pool, i, config->state);
         count_slots(pool, (uint32_t)i + 1);
         atomic_store(&r->slot_state, POOL_USED);
         atomic_fetch_add(&pool->serial, 1);

@@ -167,7 +167,9 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret);
 int pool_find(const struct pool *pool, const char *name);                       /* slot, or -1 */
 bool pool_read(const struct pool *pool, int replica, struct pool_config *ret);  /* false: not there */
 bool pool_reach(const struct pool *pool, int replica, struct pool_config *ret); /* the same without its models */
-int pool_set(struct pool *pool, const struct pool_config *config, nsec now);    /* slot; -ENOSPC */
+
+/* Slot; -ENOSPC. One that is up already is not let back by that, if it is out: see pool_told. */
+int pool_set(struct pool *pool, const struct pool_config *config, nsec now);
 void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
 bool pool_tick(struct pool *pool); /* periodically, by any worker: continues sweeping. True: there is more */
@@ -228,7 +230,7 @@ enum pick_state pool_state(const struct pool *pool, int replica, nsec now);
 bool pool_answered(struct pool *pool, int replica, enum answer answer, nsec now);
 void pool_busy(struct pool *pool, int replica, nsec span, nsec now);
 
-void pool_told(struct pool *pool, int replica, enum pick_state state); /* by the agent */
+void pool_told(struct pool *pool, int replica, enum pick_state state); /* by the agent. PICK_UP lets it back */
 
 /*
  * Another router put it out. It is out here too until it is told to be up, as after failures here, but what it has in

@@ -239,6 +239,22 @@ static void log_change(const struct fleet_replica *replica, const json_t *now)
                           number(now, "rate"));
 }
 
+/*
+ * The body that says so. Being up is said only when it is news: it lets a replica back that the module has put out,
+ * which is not what a new figure of its engine means.
+ */
+static char *body_of(const struct fleet_replica *replica, json_t *now)
+{
+        json_t *body = json_copy(now);
+        char *text;
+
+        if (json_equal(json_object_get(replica->acknowledged, "state"), json_object_get(now, "state")))
+                (void)json_object_del(body, "state");
+        text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        json_decref(body);
+        return text;
+}
+
 /* What an earlier agent said of a replica stands until this one knows better. */
 static void put_replica(struct fleet_replica *replica, const char *path)
 {
@@ -252,7 +268,7 @@ static void put_replica(struct fleet_replica *replica, const char *path)
                 json_decref(now);
                 return;
         }
-        text = json_dumps(now, JSON_COMPACT);
+        text = body_of(replica, now);
         if (!text) {
                 json_decref(now);
                 return;

@@ -182,6 +182,8 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
         at = pool_set(pool, &config, clock_now());
         if (at < 0)
                 return send_refusal(r, 409, "there are 64 replicas already");
+        if (json_object_get(body, "state"))
+                pool_told(pool, at, config.state);
         (void)is_late(&pool->replicas[at].order, order);
         sublet_ring();
         return send_json(r, 200, replica_json(pool, at));

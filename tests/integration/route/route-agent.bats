@@ -446,6 +446,27 @@ PYTHON
         done
 }
 
+@test "what an engine says of itself does not let it back when the module has put it out" {
+        replica a --scale 0.2
+        listed a
+        configure 'scrape: 100ms' 'health_every: 60s'
+        agent_start
+        until_ is up state a
+        replica b --instant
+        listed b
+        ask a /v1/chat/completions -d "$(chat "$(long 40000)" 1000)" > /dev/null 2>&1 & # not by the router
+        one=$!
+        configure 'scrape: 100ms' 'health_every: 60s'
+        until_ is up state b
+        until_ eval '[ "$(of a kv_permille)" -gt 5 ]'
+        ask a '/replica/fault?kind=500' -X POST > /dev/null
+        until_ eval 'code "$(chat hi 1)" > /dev/null; is down state a'
+        kill "$one"
+        until_ is 0 of a kv_permille
+        [ "$(of a down_for)" = '"failures"' ]
+        [ "$(state a)" = down ]
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start

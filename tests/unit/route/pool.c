@@ -249,7 +249,9 @@ static void who_was_let_back_is_out_again_at_its_next_failure(void **state)
                 (void)pool_answered(pool, a, ANSWER_ERROR, now);
         assert_int_equal(pool_state(pool, a, now), PICK_DOWN);
         assert_false(pool_is_out(pool, a)); /* it answers: what it has in hand stays */
-        (void)add("a", "", PICK_UP, 0);
+        (void)add("a", "", PICK_UP, 7);     /* a new figure lets nobody back */
+        assert_int_equal(pool_state(pool, a, now), PICK_DOWN);
+        pool_told(pool, a, PICK_UP);
         assert_int_equal(pool_state(pool, a, now), PICK_UP);
         assert_true(pool_answered(pool, a, ANSWER_ERROR, now));
 }
