@@ -147,12 +147,14 @@ print(answer.decode("latin-1"))
 PYTHON
 }
 
-# until_ COMMAND...: at most a minute. The limit ends a failing test; it is not a measurement.
+# until_ COMMAND...: at most a minute. The limit ends a failing test; it is not a measurement. As wait_for of
+# machine.bash it asks less and less often.
 until_() {
-        local since=$SECONDS
+        local since=$SECONDS pause=20
         until "$@" > /dev/null 2>&1; do
                 [ $((SECONDS - since)) -lt 60 ] || return 1
-                sleep 0.02
+                sleep "0.$(printf %03d "$pause")"
+                [ "$pause" -ge 200 ] || pause=$((pause * 3 / 2))
         done
 }
 
