@@ -5,6 +5,7 @@
 # past the quota without a gate. What counts is the device's own figure, read from outside.
 # long: because each attack settles several times, and runs twice
 # waits: for what the gate settles once a second, and for containers
+# later: because run/attacks*.bats has the same attacks without containers, and these are minutes
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -3,10 +3,10 @@
 # Attacks on time (tests/hostile/time_*.c) from inside a container: runc with the profile that `sublet oci spec` writes,
 # as root of the container and as a user of its image, with a share of 30 beside an honest tenant with 70. What counts
 # is the work that the honest one does. daemon/attacks-time.bats shows that it has less without a daemon. Tolerances are
-# wide: two cores carry machine, daemon and tenants. The nine that need SUBLET_ATTACKS take two minutes: `tests/all
-# attacks` runs them.
+# wide: two cores carry machine, daemon and tenants.
 # shellcheck disable=SC2154 # what machine.bash, daemon.bash and container.bash set
 # alone: because what the honest one does is a matter of the machine's own processors, too
+# later: because they take two minutes of the whole machine
 # variants: plain, because the programs are not built with a sanitizer and the claim is about time
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -76,22 +76,16 @@ leaves() {
         grep -q '^rings=[1-9]' "$out"
 }
 
-# rarely NAME: leaves it its share, where minutes do not matter
-rarely() {
-        [ -n "${SUBLET_ATTACKS:-}" ] || skip 'tests/all attacks'
-        leaves "$1" 620
-}
-
 @test "a group that says it belongs to a copy engine with a run list of its own has its tenant's share" {
-        rarely time-says-copy-2
+        leaves time-says-copy-2 620
 }
-@test "a group that says it belongs to a decoder has its tenant's share" { rarely time-says-decoder; }
-@test "a group that is bound to the graphics engine later has its tenant's share" { rarely time-bound-later; }
-@test "a group of a child's client has its tenant's share" { rarely time-other-client; }
-@test "a group whose channels are scheduled one by one has its tenant's share" { rarely time-scheduled-singly; }
-@test "a group that is scheduled before its channels are there has its tenant's share" { rarely time-scheduled-early; }
-@test "groups that are scheduled again and again have their tenant's share" { rarely time-rescheduled; }
-@test "contexts that live for a moment have their tenant's share together" { rarely time-born-off; }
+@test "a group that says it belongs to a decoder has its tenant's share" { leaves time-says-decoder 620; }
+@test "a group that is bound to the graphics engine later has its tenant's share" { leaves time-bound-later 620; }
+@test "a group of a child's client has its tenant's share" { leaves time-other-client 620; }
+@test "a group whose channels are scheduled one by one has its tenant's share" { leaves time-scheduled-singly 620; }
+@test "a group that is scheduled before its channels are there has its tenant's share" { leaves time-scheduled-early 620; }
+@test "groups that are scheduled again and again have their tenant's share" { leaves time-rescheduled 620; }
+@test "contexts that live for a moment have their tenant's share together" { leaves time-born-off 620; }
 @test "processes that compute for a moment, many at once, have their tenant's share together" {
-        rarely time-many-processes
+        leaves time-many-processes 620
 }

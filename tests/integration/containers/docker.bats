@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Docker's containers rent: dockerd with `sublet oci runtime`, as docs/docker.md says. The engine is one of our own,
 # beside whatever runs on this machine.
+# later: because of packages that `make deps` does not install
 # variants: plain, because Docker is not ours, and oci-runc runs the runtime itself with all
 bats_require_minimum_version 1.5.0
 load ../machine

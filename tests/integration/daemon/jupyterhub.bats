@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Users of JupyterHub rent: the hub and its proxy of Debian with deploy/jupyterhub on a simulated machine. The hub is in
 # a mount namespace where /etc/passwd has three users more.
+# later: because of packages that `make deps` does not install
 # variants: plain, because JupyterHub is not ours, and the simulator's library is in all its programs
 bats_require_minimum_version 1.5.0
 load ../machine

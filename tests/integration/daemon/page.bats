@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The page, in a real browser: it shows what the daemon says, live, and nothing of it comes from elsewhere. The browser
 # fails on every error that the page logs, on what its policy forbids, and on every request to another origin.
+# later: because a browser is a large package, and slow
 # variants: plain, because what is slow here is the browser; daemon.bats has the same answers in every build
 bats_require_minimum_version 1.5.0
 load ../machine

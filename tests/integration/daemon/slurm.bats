@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Slurm's shards as leases: slurmctld, slurmd and munged of Debian on one simulated machine, with the files of
 # deploy/slurm. slurmd is in a mount namespace, where these files are /etc/pam.d and /etc/security.
+# later: because of packages that `make deps` does not install
 # variants: plain, because the library in the jobs is not built with a sanitizer, and Slurm is not ours
 bats_require_minimum_version 1.5.0
 load ../machine

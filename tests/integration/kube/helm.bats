@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The chart makes the objects of the manifests, and values change what they say they change. Helm is no package of
 # Debian: `tests/all helm` builds it as a module of Go, and without it this is skipped.
+# later: because helm has to be built
 # variants: plain, because it is about files
 bats_require_minimum_version 1.5.0
 

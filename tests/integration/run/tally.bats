@@ -80,8 +80,18 @@ counts() {
 
 @test "a test says which builds it is for, and every word of that is known" {
         cd "$BATS_TEST_DIRNAME/.."
-        run grep -HnE '^# *(variants|alone)' ./*/*.bats
+        run grep -HnE '^# *(variants|alone|later)' ./*/*.bats
         [ "$status" -eq 0 ]
-        run grep -vE ':# variants: plain( address)?( thread)?, because .|:# alone: because .' <<< "$output"
+        run grep -vE ':# variants: plain( address)?( thread)?, because .|:# (alone|later): because .' <<< "$output"
         [ "$status" -eq 1 ] || { echo "$output"; false; }
+}
+
+@test "what make test leaves for later, tests/all runs" {
+        local file name
+        cd "$BATS_TEST_DIRNAME/.."
+        grep -l '^# later: ' ./*/*.bats > "$BATS_TEST_TMPDIR/later"
+        while read -r file; do
+                name=$(basename "$file" .bats)
+                grep -qE "^[^#]*beside\+=\(.*\b$name( |\))" "$BATS_TEST_DIRNAME/../../all" || { echo "$name: not in tests/all"; return 1; }
+        done < "$BATS_TEST_TMPDIR/later"
 }
