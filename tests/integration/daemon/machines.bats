@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Simulated machines beside each other: a directory is one machine's at a time, and a daemon leases to callers on its
 # own only.
+# variants: plain address, because quota.bats and daemon.bats have the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

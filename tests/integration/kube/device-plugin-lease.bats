@@ -3,6 +3,7 @@
 # The device plugin with --preload: an allocation is a lease as a directory, which the container mounts.
 # shellcheck disable=SC2012,SC2034,SC2119  # names of letters; what daemon.bash reads; daemon_start without options
 # waits: for kubelet, and for leases that end
+# variants: plain address, because device-plugin.bats has its threads
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

@@ -4,6 +4,7 @@
 # prioritize and binds, pods in mixed order, ties by lot; nodes are fake, of one device of 80 GiB each.
 # With swap, of pods that may together exceed a device: nodes of 80 GiB with 180 GiB of host memory.
 # Stranded is what is free in gaps that the smallest service does not fit in.
+# variants: plain address, because extender.bats has its threads
 bats_require_minimum_version 1.5.0
 
 root=$BATS_TEST_DIRNAME/../../..

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # kubectl sublet, with a kubectl that says what it is told to.
+# variants: plain address, because there are no threads in the verb
 bats_require_minimum_version 1.5.0
 
 build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../../build" && pwd)}}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Driver capabilities: what decoders, JPEG and Vulkan ask for at their start is granted to tenants that have the
 # capability, and to others it does not exist, which is said once for each.
+# variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Memory that one program hands to another: within a tenant it is one charge; between two it is refused,
 # or charged to both.
+# variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 

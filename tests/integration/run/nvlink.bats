@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # On a machine whose devices are joined by NVLink: fabric memory, and memory of one device that another one uses.
+# variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 

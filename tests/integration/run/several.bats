@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # On a machine with several devices, a tenant sees those that it rents and no others.
+# variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 

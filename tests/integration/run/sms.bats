@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # --sms: whichever context a program makes current, it computes on its part of the multiprocessors only.
+# variants: plain address, because quota.bats and steer.bats have the same threads
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
