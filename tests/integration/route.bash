@@ -150,6 +150,12 @@ PYTHON
 # until_ COMMAND...: at most a minute. The limit ends a failing test; it is not a measurement. As wait_for of
 # machine.bash it asks less and less often.
 until_() {
+        local -
+        set +T
+        until_untraced "$@"
+}
+
+until_untraced() {
         local since=$SECONDS pause=20
         until "$@" > /dev/null 2>&1; do
                 [ $((SECONDS - since)) -lt 60 ] || return 1
