@@ -227,9 +227,10 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
         return NULL;
 }
 
-/* The environment variables for which NVIDIA's hook would give it devices. */
+/* The environment variables for which NVIDIA's hook would give it devices. Of several equal names the last one counts,
+ * for that hook too: containerd 1.6 to 2.2 list a pod's variable after its image's, and keep both. */
 struct visible {
-        bool is_said, has_version, has_require;
+        bool is_said, names_devices, has_version, has_require;
 };
 
 /* The variable's value, or NULL. */
@@ -246,8 +247,8 @@ static void see_variable(const char *text, struct visible *visible, struct oci_r
                    *require = value_of(text, "NVIDIA_REQUIRE_CUDA="),
                    *capabilities = value_of(text, "NVIDIA_DRIVER_CAPABILITIES=");
 
-        if (devices && *devices && strcmp(devices, "void") != 0 && strcmp(devices, "none") != 0)
-                to->wants_gpu = true;
+        if (devices)
+                visible->names_devices = *devices && strcmp(devices, "void") != 0 && strcmp(devices, "none") != 0;
         visible->is_said |= devices != NULL;
         if (capabilities && is_printable(capabilities))
                 (void)copy(to->driver_capabilities, sizeof(to->driver_capabilities), capabilities);
@@ -306,7 +307,7 @@ static const char *read_config(const json_t *root, struct oci_request *to)
                         see_variable(text, &visible, to);
                 wrong = text ? read_variable(text, to) : NULL;
         }
-        to->wants_gpu |= has_node(root) || is_given_all(&visible);
+        to->wants_gpu |= visible.names_devices || has_node(root) || is_given_all(&visible);
         if (!wrong && !copy(to->listener, sizeof(to->listener), text_of(seccomp, "listenerPath")))
                 wrong = "listenerPath";
         return wrong;

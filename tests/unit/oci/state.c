@@ -256,6 +256,9 @@ static void who_is_given_devices_by_other_ways_wants_one(void **state)
                 { "{\"process\":{\"env\":[\"CUDA_VERSION=12.2\",\"NVIDIA_REQUIRE_CUDA=cuda>=12.2\"]}}", false },
                 { "{\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=void\",\"CUDA_VERSION=8.0\"]}}", false },
                 { "{\"process\":{\"env\":[\"CUDA_VERSION=\"]}}", false },
+                /* an image's, then its pod's */
+                { "{\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=all\",\"NVIDIA_VISIBLE_DEVICES=void\"]}}", false },
+                { "{\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=void\",\"NVIDIA_VISIBLE_DEVICES=all\"]}}", true },
         };
 
         (void)state;
