@@ -15,7 +15,7 @@ has({{ . }}.metadata.annotations) && {{ . }}.metadata.annotations.exists(a, a.st
 oldObject == null || object.spec != oldObject.spec || (has(object.metadata.annotations) ? object.metadata.annotations : {}) != (has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {})
 {{- end -}}
 
-{{- /* One webhook. dict: name, policy, path, operations, resources, bundle, operator (of sublet.dev/webhook; ""), conditions */ -}}
+{{- /* One webhook. dict: name, policy, path, rules (resources by operations), bundle, operator (of sublet.dev/webhook; ""), conditions */ -}}
 {{- define "sublet.webhook" -}}
 - name: {{ .name }}
   admissionReviewVersions: [v1]
@@ -23,7 +23,10 @@ oldObject == null || object.spec != oldObject.spec || (has(object.metadata.annot
   failurePolicy: {{ .policy }}
   timeoutSeconds: 5
   clientConfig: {service: {name: webhook, namespace: sublet, path: {{ .path }}}, caBundle: {{ .bundle }}}
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: {{ .operations }}, resources: {{ .resources }}}]
+  rules:
+{{- range $operations, $resources := .rules }}
+  - {apiGroups: [""], apiVersions: [v1], operations: {{ $operations }}, resources: {{ $resources }}}
+{{- end }}
   namespaceSelector:
     matchExpressions:
     - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, sublet]}

@@ -4,17 +4,20 @@
 #include "base/cleanup.h"
 #include "kube/client/names.h"
 #include "kube/extender/object.h"
+#include "kube/webhook/answer.h"
 #include "kube/webhook/patch.h"
 #include "kube/webhook/sleep.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Kubelets before 1.27 read these where the profile's field is not set, even when an update added them. */
 #define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
 #define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
 
+#define MIRROR "kubernetes.io/config.mirror"
 #define VISIBLE "NVIDIA_VISIBLE_DEVICES"
 
 enum {
@@ -135,23 +138,24 @@ static void set_profile(const struct review_settings *settings, const json_t *co
         patch_add(patches, "add", path, has_context ? profile : json_pack("{s:o}", "seccompProfile", profile));
 }
 
-/* All containers, for one can pass an open descriptor to another. */
-static void mutate_containers(const struct review_settings *settings, const json_t *pod, json_t *patches)
+/* The containers of a list from `first` on. */
+static void mutate_list(const struct review_settings *settings, const json_t *pod, const char *list, size_t first,
+                        json_t *patches)
 {
-        const json_t *spec = json_object_get(pod, "spec"), *container;
+        const json_t *containers = json_object_get(json_object_get(pod, "spec"), list);
         char at[64];
-        size_t i;
 
-        for (size_t k = 0; k < LISTS_AT_CREATION; k++)
-                json_array_foreach (json_object_get(spec, lists[k]), i, container) {
-                        (void)snprintf(at, sizeof(at), "/spec/%s/%zu", lists[k], i);
-                        strip_environment(container, at, patches);
-                        if (!asks(container))
-                                put_void(container, at, patches);
-                        translate_variables(pod, container, at, patches);
-                        if (settings->profile)
-                                set_profile(settings, container, at, patches);
-                }
+        for (size_t i = first; i < json_array_size(containers); i++) {
+                const json_t *container = json_array_get(containers, i);
+
+                (void)snprintf(at, sizeof(at), "/spec/%s/%zu", list, i);
+                strip_environment(container, at, patches);
+                if (!asks(container))
+                        put_void(container, at, patches);
+                translate_variables(pod, container, at, patches);
+                if (settings->profile)
+                        set_profile(settings, container, at, patches);
+        }
 }
 
 static bool rents(const json_t *pod)
@@ -177,8 +181,20 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
                 patch_add(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
         if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
                 patch_add(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
-        mutate_containers(settings, pod, patches);
+        for (size_t k = 0; k < LISTS_AT_CREATION; k++) /* all containers: one can pass an open descriptor to another */
+                mutate_list(settings, pod, lists[k], 0, patches);
         patch_counts(pod, patches);
+}
+
+/* The containers of `kubectl debug` that are new. The others cannot be changed any more. */
+static void mutate_added(const struct review_settings *settings, const json_t *request, json_t *patches)
+{
+        const char *list = lists[LISTS_AT_CREATION], *part = text_at(request, "subResource");
+        const json_t *pod = json_object_get(request, "object"),
+                     *old = json_object_get(json_object_get(request, "oldObject"), "spec");
+
+        if (part && !strcasecmp(part, list) && rents(pod))
+                mutate_list(settings, pod, list, json_array_size(json_object_get(old, list)), patches);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------- */
@@ -330,6 +346,17 @@ static bool has_same_annotations(const json_t *old, const json_t *new, bool (*is
         return true;
 }
 
+/* A static pod as its kubelet shows it. Only that node's account may say so. */
+static bool is_mirror(const json_t *request, const json_t *pod)
+{
+        static const char account[] = "system:node:";
+        const char *user = text_at(json_object_get(request, "userInfo"), "username"),
+                   *node = text_at(json_object_get(pod, "spec"), "nodeName");
+
+        return text_at(json_object_get(json_object_get(pod, "metadata"), "annotations"), MIRROR) && user && node &&
+               begins(user, account) && !strcmp(user + strlen(account), node);
+}
+
 static bool judge_review(const struct review_settings *settings, const json_t *request, bool is_update,
                          char why[static WHY])
 {
@@ -345,6 +372,8 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
                                ANNOTATION_ALLOCATION, ANNOTATION_COUNTS, ANNOTATION_VOCABULARY, ANNOTATION_SWAP);
                 return false;
         }
+        if (!is_update && is_mirror(request, pod))
+                return true; /* R4 */
         if (!is_update && translate_problem(&settings->translate, pod, why))
                 return false;
         if (!rents(pod))
@@ -370,56 +399,7 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
         return judge_spec(settings, pod, !is_update, why);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
-
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static json_t *base64(const char *text)
-{
-        size_t n = strlen(text), at = 0;
-        _cleanup_(freep) char *to = malloc(n / 3 * 4 + 5);
-
-        if (!to)
-                return NULL;
-        for (size_t i = 0; i < n; i += 3) {
-                unsigned int left = (unsigned int)(n - i), a = (unsigned char)text[i],
-                             b = left > 1 ? (unsigned char)text[i + 1] : 0,
-                             c = left > 2 ? (unsigned char)text[i + 2] : 0;
-
-                to[at++] = digits[a >> 2];
-                to[at++] = digits[(a & 3) << 4 | b >> 4];
-                to[at++] = left > 1 ? digits[(b & 15) << 2 | c >> 6] : '=';
-                to[at++] = left > 2 ? digits[c & 63] : '=';
-        }
-        return json_stringn(to, at);
-}
-
-static json_t *wrap(const json_t *request, json_t *response)
-{
-        const char *uid = text_at(request, "uid");
-
-        (void)json_object_set_new(response, "uid", json_string(uid ? uid : ""));
-        return json_pack("{s:s,s:s,s:o}", "apiVersion", "admission.k8s.io/v1", "kind", "AdmissionReview", "response",
-                         response);
-}
-
-static json_t *response_refuse(const json_t *request, const char *why)
-{
-        return wrap(request, json_pack("{s:b,s:{s:s,s:i}}", "allowed", 0, "status", "message", why, "code", 403));
-}
-
-static json_t *response_allow(const json_t *request, json_t *patches)
-{
-        json_t *response = json_pack("{s:b}", "allowed", 1);
-        _cleanup_(freep) char *text = json_array_size(patches) ? json_dumps(patches, JSON_COMPACT) : NULL;
-
-        if (text) {
-                (void)json_object_set_new(response, "patchType", json_string("JSONPatch"));
-                (void)json_object_set_new(response, "patch", base64(text));
-        }
-        json_decref(patches);
-        return wrap(request, response);
-}
+/* ---- the answer ---------------------------------------------------------------------------------- */
 
 json_t *review_answer(const struct review_settings *settings, const json_t *review, bool is_mutating)
 {
@@ -430,17 +410,19 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
         json_t *patches, *translated;
 
         if (!json_is_object(pod) || !json_is_object(json_object_get(pod, "metadata")))
-                return response_refuse(request, "the review has no pod");
+                return answer_refuse(request, "the review has no pod");
         if (!is_mutating)
-                return judge_review(settings, request, is_update, why) ? response_allow(request, NULL) :
-                                                                         response_refuse(request, why);
+                return judge_review(settings, request, is_update, why) ? answer_allow(request, NULL) :
+                                                                         answer_refuse(request, why);
         patches = json_array();
-        if (!is_update) {
+        if (is_update)
+                mutate_added(settings, request, patches);
+        else if (!is_mirror(request, pod)) {
                 if (!is_trusted(settings, request))
                         strip_annotations(pod, patches);
                 translated = translate_pod(&settings->translate, pod, patches);
                 mutate(settings, translated ? translated : pod, patches);
                 json_decref(translated);
         }
-        return response_allow(request, patches);
+        return answer_allow(request, patches);
 }

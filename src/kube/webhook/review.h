@@ -16,6 +16,8 @@
  *  R2  Only `trusted` users change our annotations; an update by others that would is refused.
  *  R3  Nobody changes the seccomp annotations of a pod that rents. The profile's fields are immutable; the annotations
  *      that older kubelets read instead are not.
+ *  R4  A static pod runs already when its kubelet shows it. Refused, it would not be counted, and the next pod would be
+ *      sent where kubelet has no room.
  */
 #pragma once
 

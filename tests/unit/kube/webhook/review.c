@@ -356,6 +356,75 @@ static void an_ephemeral_container_is_judged_when_it_is_added(void **state)
         free(text);
 }
 
+/* The patches of an update that adds containers of `kubectl debug`; NULL: none. */
+static json_t *added(const char *containers, const char *old, const char *new)
+{
+        char *is = pod(containers, new, ""), *was = pod(containers, old, ""), *text;
+        json_t *review, *answer, *patches;
+        const char *patch;
+
+        assert_true(
+                asprintf(&text,
+                         "{\"request\":{\"operation\":\"UPDATE\",\"subResource\":\"ephemeralcontainers\",\"object\":%s,"
+                         "\"oldObject\":%s}}",
+                         is, was) > 0);
+        review = json_loads(text, 0, NULL);
+        answer = review_answer(&settings, review, true);
+        patch = json_string_value(json_object_get(json_object_get(answer, "response"), "patch"));
+        patches = patch ? decode(patch) : NULL;
+        json_decref(answer);
+        json_decref(review);
+        free(is);
+        free(was);
+        free(text);
+        return patches;
+}
+
+static const char *path_of(const json_t *patches, size_t i)
+{
+        return json_string_value(json_object_get(json_array_get(patches, i), "path"));
+}
+
+static void an_added_container_gets_our_profile_and_no_device(void **state)
+{
+        static const char old[] = CLASS ",\"ephemeralContainers\":[{\"name\":\"first\"}]",
+                          new[] = CLASS ",\"ephemeralContainers\":[{\"name\":\"first\"},{\"name\":\"second\",\"env\":"
+                                        "[{\"name\":\"NVIDIA_VISIBLE_DEVICES\",\"value\":\"all\"}]}]",
+                          rents[] = "{\"name\":\"c\"," RENTS "," OURS "}";
+        json_t *patches = added(rents, old, new);
+
+        (void)state;
+        assert_int_equal(json_array_size(patches), 3);
+        assert_string_equal(path_of(patches, 0), "/spec/ephemeralContainers/1/env/0");
+        assert_string_equal(path_of(patches, 1), "/spec/ephemeralContainers/1/env/-");
+        assert_string_equal(path_of(patches, 2), "/spec/ephemeralContainers/1/securityContext");
+        json_decref(patches);
+        assert_null(added("{\"name\":\"c\"}", old, new)); /* a pod that rents nothing */
+        assert_null(added(rents, new, new));
+}
+
+/* The answer to `user`, who creates a pod on n1 that rents, in our class and under our profile. */
+static json_t *shown_by(const char *user, const char *annotations, bool is_mutating)
+{
+        return respond(is_mutating, "CREATE", user,
+                       pod("{\"name\":\"c\"," RENTS "," OURS "}", CLASS ",\"nodeName\":\"n1\"", annotations), NULL);
+}
+
+static void a_static_pod_is_let_pass_and_left_as_it_is_if_its_own_node_shows_it(void **state)
+{
+        static const char mirror[] = "\"kubernetes.io/config.mirror\":\"5e1f\"";
+        json_t *response = shown_by("system:node:n1", mirror, true);
+
+        (void)state;
+        assert_null(json_object_get(response, "patch"));
+        json_decref(response);
+        assert_verdict(shown_by("system:node:n1", mirror, false), NULL);
+        assert_verdict(shown_by("system:node:n1", "", false), "leave nodeName unset");
+        assert_verdict(shown_by("system:node:n2", mirror, false), "leave nodeName unset");
+        assert_verdict(shown_by("system:node:", mirror, false), "leave nodeName unset");
+        assert_verdict(shown_by("alice", mirror, false), "leave nodeName unset");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -372,6 +441,8 @@ int main(void)
                 cmocka_unit_test(only_trusted_users_change_our_annotations),
                 cmocka_unit_test(nobody_changes_the_seccomp_annotations_of_a_pod_that_rents),
                 cmocka_unit_test(an_ephemeral_container_is_judged_when_it_is_added),
+                cmocka_unit_test(an_added_container_gets_our_profile_and_no_device),
+                cmocka_unit_test(a_static_pod_is_let_pass_and_left_as_it_is_if_its_own_node_shows_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
