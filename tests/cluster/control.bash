@@ -131,7 +131,7 @@ control_managers() { # SCHEDULER-CONFIGURATION
 # of which it takes those away that it knows no pod of), the pods' networks, and Sublet's.
 control_folders() {
         local folder
-        for folder in /var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/netns /var/lib/sublet /run/sublet; do
+        for folder in /var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/netns /run/containerd /var/lib/sublet /run/sublet; do
                 mkdir -p "$folder" "$cluster/host$folder"
                 mount --bind "$cluster/host$folder" "$folder"
         done
@@ -142,6 +142,7 @@ control_kubelet() {
         local gates
         ! today || remote=()
         control_gates
+        mkdir -p "$cluster/static"
         cat > "$cluster/kubelet.yaml" <<X
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -157,6 +158,7 @@ maxOpenFiles: 20000
 resolvConf: ""
 clusterDomain: cluster.local
 clusterDNS: [10.96.0.10]
+staticPodPath: $cluster/static
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "1Mi", nodefs.available: "0%", imagefs.available: "0%"}
 syncFrequency: 2s

@@ -4,17 +4,25 @@
 #
 # An image is an archive as `docker save` writes it: a layer, its configuration, and a manifest that names both.
 
-# image_pack FOLDER NAME PROGRAM: FOLDER's content to FOLDER.tar; PROGRAM is what it starts unless told otherwise
+# image_pack FOLDER NAME PROGRAM [OTHER VARIABLE]: FOLDER's content to FOLDER.tar; PROGRAM is what it starts unless told
+# otherwise. OTHER is the same image under that name, which sets VARIABLE (NAME=VALUE) too.
 image_pack() {
         local folder=$1 work=$1.image layer
         mkdir -p "$work"
         tar -C "$folder" --sort=name --owner=0 --group=0 -cf "$work/layer.tar" .
         layer=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
-        printf '{"architecture":"amd64","os":"linux","config":{"Entrypoint":["%s"],"Env":["PATH=/usr/local/bin:/bin"]},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
-                "$3" "$layer" > "$work/config.json"
-        printf '[{"Config":"config.json","RepoTags":["%s"],"Layers":["layer.tar"]}]' "$2" > "$work/manifest.json"
-        tar -C "$work" -cf "$folder.tar" manifest.json config.json layer.tar
+        image_configuration "$3" "$layer" > "$work/config.json"
+        image_configuration "$3" "$layer" "${5:-}" > "$work/other.json"
+        jq -cn --arg name "$2" --arg other "${4:-}" '[{Config: "config.json", RepoTags: [$name], Layers: ["layer.tar"]},
+                {Config: "other.json", RepoTags: [$other], Layers: ["layer.tar"]}] | map(select(.RepoTags != [""]))' > "$work/manifest.json"
+        tar -C "$work" -cf "$folder.tar" manifest.json config.json other.json layer.tar
         rm -rf "$work"
+}
+
+image_configuration() { # PROGRAM LAYER [VARIABLE]
+        jq -cn --arg program "$1" --arg layer "sha256:$2" --arg variable "${3:-}" '{architecture: "amd64", os: "linux",
+                config: {Entrypoint: [$program], Env: (["PATH=/usr/local/bin:/bin"] + [$variable | select(. != "")])},
+                rootfs: {type: "layers", diff_ids: [$layer]}}'
 }
 
 # Does nothing until it is told to end: the process that holds a pod's namespaces.
@@ -59,5 +67,5 @@ image_programs() {
         done
         cp -L /lib64/ld-linux-x86-64.so.2 "$folder/lib64/"
         cp -L /lib/x86_64-linux-gnu/lib{dl,pthread,m,c}.so.* "$folder/lib/" 2> /dev/null || true
-        image_pack "$folder" localhost/gpu:1 /bin/sh
+        image_pack "$folder" localhost/gpu:1 /bin/sh localhost/cuda:1 NVIDIA_VISIBLE_DEVICES=all # as NVIDIA's images
 }
