@@ -285,7 +285,9 @@ static void serve_or_repeat(struct worker *worker)
         worker->left = (struct restart_block){ .size = 0 };
         if (restart_cache_must_wait(cache, worker->in))
                 reader_release(worker); /* G4 */
-        if (!restart_cache_begin(cache, &call, worker->in, worker->listener->fd, &value))
+        if (restart_cache_begin(cache, &call, worker->in, worker->listener->fd, &value))
+                worker->left = call.left;
+        else
                 value = serve_notification(worker, worker->in);
         if (value == GATE_WAITS) {
                 restart_cache_end(cache, &call);
@@ -294,7 +296,7 @@ static void serve_or_repeat(struct worker *worker)
         }
         r = answer_notification(worker, value);
         if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
-                restart_cache_keep(cache, worker->in, value);
+                restart_cache_keep(cache, worker->in, value, &worker->left);
         else if (r == 0 && value >= 0)
                 restart_cache_keep_delivered(cache, worker->in, value, &worker->left);
         restart_cache_end(cache, &call);

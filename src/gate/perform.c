@@ -323,6 +323,7 @@ static bool makes_or_ends(enum rm_kind kind)
         case RM_MAP_DMA:
         case RM_UNMAP_DMA:
         case RM_REGISTER_FD:
+        case RM_ATTACH_GPUS: /* a file that has devices takes no more (nv.c, 525 to 595) */
         case RM_ALLOC_EVENT:
         case RM_FREE_EVENT:
                 return true;

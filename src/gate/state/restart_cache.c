@@ -50,13 +50,23 @@ static void answer_put(struct restart_cache *cache, const struct restart_answer 
         (void)pthread_mutex_unlock(&cache->mutex);
 }
 
-void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value)
+static void block_keep(struct restart_answer *answer, const struct restart_block *block)
+{
+        answer->block_at = block->at;
+        answer->block_size = block->size;
+        if (block->size)
+                memcpy(answer->block, block->ours, block->size);
+}
+
+void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
+                        const struct restart_block *block)
 {
         struct restart_answer answer = { .thread = notification->pid,
                                          .since = since_of(notification->pid),
                                          .call = notification->data,
                                          .value = value };
 
+        block_keep(&answer, block);
         if (answer.since)
                 answer_put(cache, &answer);
 }
@@ -64,17 +74,13 @@ void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif 
 void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
                                   const struct restart_block *block)
 {
-        struct restart_answer answer = { .thread = notification->pid,
-                                         .call = notification->data,
-                                         .value = value,
-                                         .delivered = clock_now(),
-                                         .block_at = block->at,
-                                         .block_size = block->size };
+        struct restart_answer answer = {
+                .thread = notification->pid, .call = notification->data, .value = value, .delivered = clock_now()
+        };
 
-        if (!block->size)
-                return;
-        memcpy(answer.block, block->ours, block->size);
-        answer_put(cache, &answer);
+        block_keep(&answer, block);
+        if (block->size)
+                answer_put(cache, &answer);
 }
 
 static bool is_unheard(const struct restart_answer *answer)
@@ -132,7 +138,7 @@ bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
         (void)pthread_mutex_lock(&cache->mutex);
         while (is_served(cache, notification->pid))
                 (void)pthread_cond_wait(&cache->ended, &cache->mutex);
-        *call = (struct restart_call){ cache->calls, notification->pid };
+        *call = (struct restart_call){ .next = cache->calls, .thread = notification->pid };
         cache->calls = call;
         is_void = listener >= 0 && ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0;
         if (!is_void)
@@ -145,6 +151,8 @@ bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
         if (!answer.thread || memcmp(&answer.call, &notification->data, sizeof(answer.call)) != 0 ||
             !is_unheard(&answer))
                 return false;
+        memcpy(call->block, answer.block, answer.block_size);
+        call->left = (struct restart_block){ answer.block_at, answer.block_size, call->block };
         *ret_value = answer.value;
         return true;
 }

@@ -12,7 +12,7 @@
  * The kernel may also lose an answer that it has taken: the signal had woken the caller already
  * (seccomp_do_user_notification, 6.18). So the answer to a call that makes or ends something is kept although it was
  * delivered, with the beginning of its block as we left it: the same call over the same block at once means that the
- * answer was lost, since the driver would refuse it.
+ * answer was lost, since the driver would refuse it. An answer from here may be lost as well, and is kept again.
  *
  * Threads: any.
  */
@@ -42,6 +42,9 @@ struct restart_block {
 struct restart_call {
         struct restart_call *next;
         uint32_t thread;
+        struct restart_block
+                left; /* of one that is made again: what the first has left, for whoever keeps its answer */
+        uint8_t block[RESTART_BLOCK];
 };
 
 struct restart_cache {
@@ -65,7 +68,8 @@ void restart_cache_init(struct restart_cache *cache);
 void restart_cache_done(struct restart_cache *cache);
 
 /* The answer was not delivered. Nothing is kept for a thread that is gone. */
-void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value);
+void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
+                        const struct restart_block *block);
 
 /* It was, and it made or ended something. */
 void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static struct restart_cache restart_cache;
+static const struct restart_block nothing;
 
 static int set_up(void **state)
 {
@@ -50,7 +51,7 @@ static bool comes(const struct seccomp_notif *notification, int64_t *ret_value)
 static void a_delivered_answer_is_given_again_over_the_same_block_only(void **state)
 {
         uint8_t block[RESTART_BLOCK] = "made";
-        struct restart_block left = { (uintptr_t)block, sizeof(block), block }, nothing = { 0 };
+        struct restart_block left = { (uintptr_t)block, sizeof(block), block };
         struct seccomp_notif first = notification_of((uintptr_t)block);
         int64_t value = -1;
 
@@ -65,6 +66,27 @@ static void a_delivered_answer_is_given_again_over_the_same_block_only(void **st
         assert_false(comes(&first, &value));
 }
 
+/* It was not delivered, was given again, and the kernel lost that. */
+static void an_answer_that_was_given_again_may_be_lost_too(void **state)
+{
+        uint8_t block[RESTART_BLOCK] = "made";
+        const struct restart_block left = { (uintptr_t)block, sizeof(block), block };
+        struct seccomp_notif first = notification_of((uintptr_t)block);
+        struct restart_call call;
+        int64_t value = -1;
+
+        (void)state;
+        restart_cache_keep(&restart_cache, &first, 7, &left);
+        for (int n = 0; n < 3; n++) {
+                assert_true(restart_cache_begin(&restart_cache, &call, &first, -1, &value));
+                assert_int_equal(value, 7);
+                restart_cache_keep_delivered(&restart_cache, &first, value, &call.left);
+                restart_cache_end(&restart_cache, &call);
+        }
+        block[100]++; /* another handle */
+        assert_false(comes(&first, &value));
+}
+
 static void the_same_call_gets_the_answer_once(void **state)
 {
         struct seccomp_notif first = notification_of(0x1000);
@@ -72,7 +94,7 @@ static void the_same_call_gets_the_answer_once(void **state)
 
         (void)state;
         assert_false(comes(&first, &value));
-        restart_cache_keep(&restart_cache, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7, &nothing);
         assert_true(comes(&first, &value));
         assert_int_equal(value, 7);
         assert_false(comes(&first, &value));
@@ -84,7 +106,7 @@ static void another_call_does_not_and_ends_it(void **state)
         int64_t value;
 
         (void)state;
-        restart_cache_keep(&restart_cache, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7, &nothing);
         assert_false(comes(&other, &value));
         assert_false(comes(&first, &value));
 }
@@ -95,7 +117,7 @@ static void another_thread_does_not(void **state)
         int64_t value;
 
         (void)state;
-        restart_cache_keep(&restart_cache, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7, &nothing);
         other.pid += RESTART_SLOTS; /* the same place */
         assert_false(comes(&other, &value));
         assert_true(comes(&first, &value));
@@ -107,7 +129,7 @@ static void nothing_is_kept_for_a_thread_that_is_gone(void **state)
 
         (void)state;
         gone.pid = 1u << 22; /* above the highest number there can be */
-        restart_cache_keep(&restart_cache, &gone, 7);
+        restart_cache_keep(&restart_cache, &gone, 7, &nothing);
         assert_int_equal(restart_cache.n, 0);
 }
 
@@ -117,7 +139,7 @@ static void a_number_that_is_used_again_is_another_thread(void **state)
         int64_t value;
 
         (void)state;
-        restart_cache_keep(&restart_cache, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7, &nothing);
         restart_cache.answers[first.pid % RESTART_SLOTS].since--;
         assert_false(comes(&first, &value));
 }
@@ -127,6 +149,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(a_delivered_answer_is_given_again_over_the_same_block_only, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(an_answer_that_was_given_again_may_be_lost_too, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(the_same_call_gets_the_answer_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(another_call_does_not_and_ends_it, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(another_thread_does_not, set_up, tear_down),
