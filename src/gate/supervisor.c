@@ -262,34 +262,54 @@ static bool is_any(void *context, uint32_t client)
         return true;
 }
 
+static bool has_client(struct gate *gate, uint32_t client)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_has_client(gate->ledger, client);
+}
+
 /* It is gone, or lives on, on a file that others keep. Else that number is another's by now. Client 0 is of all. */
 static bool was_ours(struct gate *gate, uint32_t client)
 {
-        return client && (ledger_has_client(gate->ledger, client) || !probe_client(&gate->probe, client));
+        return client && (has_client(gate, client) || !probe_client(&gate->probe, client));
 }
 
-/* What is left in the driver's list is on files that others keep, and it is everybody's list (state/listens.h). */
+/* Some, which are the caller's then. */
+static size_t listens_end_some(struct gate *gate, struct listen *ret, size_t n_room)
+{
+        LOCKED(&gate->ledger_lock);
+        size_t n = listens_some(&gate->listens, is_any, NULL, ret, n_room);
+
+        for (size_t i = 0; i < n; i++)
+                listens_take(&gate->listens, ret[i].client, ret[i].number);
+        return n;
+}
+
+/* What is left in the driver's list is on files that others keep, and it is everybody's list (state/listens.h). Also
+ * beside threads that have not come back: none of them has a caller any more for whom it could add to the list. */
 static void listens_free(struct gate *gate)
 {
         struct listen some[64];
         size_t n;
 
-        while (gate->probe.ctl >= 0 && (n = listens_some(&gate->listens, is_any, NULL, some, ARRAY_SIZE(some))))
-                for (size_t i = 0; i < n; i++) {
+        while (gate->probe.ctl >= 0 && (n = listens_end_some(gate, some, ARRAY_SIZE(some))))
+                for (size_t i = 0; i < n; i++)
                         if (was_ours(gate, some[i].client))
                                 probe_unlisten(&gate->probe, some[i].client, some[i].number);
-                        listens_take(&gate->listens, some[i].client, some[i].number);
-                }
 }
 
 struct gate *gate_free(struct gate *gate)
 {
+        bool has_threads;
+
         if (!gate)
                 return NULL;
-        if (gate->wake >= 0 && !end_threads(gate))
+        has_threads = gate->wake >= 0 && !end_threads(gate);
+        listens_free(gate);
+        if (has_threads)
                 return gate;
         notify_listeners_done(gate);
-        listens_free(gate);
         closep(&gate->over);
         closep(&gate->wake);
         moving_done(&gate->moving);

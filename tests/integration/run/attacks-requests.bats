@@ -58,10 +58,10 @@ load ../attacks
         [ "$(value slowest_ms "$said")" -lt 30000 ]
 }
 
-# Positive control: with END_MAX in gate/supervisor.c without effect the tenant does not end.
-@test "a tenant that has ended is over, although its gate waits for memory that somebody else keeps back" {
-        local holder
-        /usr/bin/python3 - "$machine/holder" << 'END' 3>&- &
+# hold_back: somebody who takes a descriptor at the socket $HOLDER and keeps it
+hold_back() {
+        export HOLDER=$machine/holder
+        /usr/bin/python3 - "$HOLDER" << 'END' 3>&- &
 import socket, sys, time
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
@@ -70,8 +70,14 @@ kept = socket.recv_fds(listener.accept()[0], 1, 1)
 time.sleep(120)
 END
         holder=$!
-        wait_for test -S "$machine/holder"
-        HOLDER=$machine/holder run timeout --kill-after=5 60 \
+        wait_for test -S "$HOLDER"
+}
+
+# Positive control: with END_MAX in gate/supervisor.c without effect the tenant does not end.
+@test "a tenant that has ended is over, although its gate waits for memory that somebody else keeps back" {
+        local holder
+        hold_back
+        run timeout --kill-after=5 60 \
                 env SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" LD_LIBRARY_PATH="$machine_libraries" \
                 "$sublet" run --mem "${QUOTA}M" -- "$plain/tests/hostile/attack-block-kept"
         kill "$holder"
@@ -92,6 +98,22 @@ END
         run -0 on "$attack" env
         [[ $output == *'took=2000 left=2000'* ]]
         run -0 on "$attack" "$sublet" run -q --no-daemon --mem 256M --
+        [[ $output == *'took=2000 left=0'* ]] || { echo "$output"; false; }
+}
+
+# A thread of the gate's waits for memory that somebody else keeps back. The first is the positive control.
+@test "nothing of it is left there either if the gate's end has to leave a thread behind" {
+        local attack=$plain/tests/hostile/attack-listens-kept stuck=$plain/tests/hostile/attack-block-kept holder
+        # shellcheck disable=SC2016 # for the inner shell
+        local both='"$0" >&2; exec "$@"'
+        hold_back
+        run -0 --separate-stderr on "$attack" sh -c "$both" true
+        [[ $output == *'took=2000 left=2000'* ]]
+        run -0 --separate-stderr on "$attack" "$sublet" run -q --no-daemon --mem 2G -- sh -c "$both" "$stuck"
+        kill "$holder"
+        # shellcheck disable=SC2154 # bats sets it
+        [[ $stderr != *cannot=* ]] || skip "${stderr#*cannot=}"
+        [[ $stderr == *waiting=1* ]] || { echo "$stderr"; false; }
         [[ $output == *'took=2000 left=0'* ]] || { echo "$output"; false; }
 }
 
