@@ -50,10 +50,8 @@ static int directory_restrict(const char *path, uid_t owner)
                                    { ACL_MASK, ACL_READ_AND_ENTER, ACL_NOBODY },
                                    { ACL_OTHER, 0, ACL_NOBODY } } };
 
-        if (chmod(path, 0700) < 0)
-                return -errno;
         if (owner == 0 || owner == geteuid())
-                return 0;
+                return chmod(path, 0700) < 0 ? -errno : 0;
         return setxattr(path, "system.posix_acl_access", &acl, sizeof(acl), 0) < 0 ? -errno : 0;
 }
 
@@ -64,7 +62,7 @@ void mps_path(const struct mps_at *at, const char *name, char ret[static MPS_PAT
         (void)snprintf(ret, MPS_PATH, "%s/mps/%s%s", at->dir, mps_place(at->device, at->team, place), name);
 }
 
-static int pipe_restrict(const struct mps_at *at, struct err *err)
+int mps_restrict(const struct mps_at *at, struct err *err)
 {
         char path[MPS_PATH];
         int r;
@@ -103,7 +101,7 @@ int mps_make_directories(const struct mps_at *at, struct err *err)
                 if (mkdir(path, 0755) < 0 && errno != EEXIST)
                         return err_set(err, -errno, "making %s", path);
         }
-        if ((r = pipe_restrict(at, err)) < 0)
+        if ((r = mps_restrict(at, err)) < 0)
                 return r;
         for (size_t i = 0; i < ARRAY_SIZE(stale); i++) {
                 mps_path(at, stale[i], path);

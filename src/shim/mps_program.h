@@ -26,5 +26,9 @@ void mps_remove_directories(const struct mps_at *at);
 
 int mps_make_directories(const struct mps_at *at, struct err *err); /* 0; -errno */
 
+/* Of a group: nobody but its owner may enter the directory of its pipe. In one step: its programs may be about to. 0;
+ * -errno. */
+int mps_restrict(const struct mps_at *at, struct err *err);
+
 /* 0; an errno. input: its standard input; -1: none. */
 int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret);

@@ -23,9 +23,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum {
-        BACK_OFF_MOST = 6, /* doublings of half a second */
-};
+enum { BACK_OFF_MOST = 6 }; /* doublings of half a second */
 
 #define QUIT_TIME (3 * NSEC_PER_SEC)
 
@@ -349,6 +347,11 @@ static void mps_advance(struct mps *mps, bool wanted)
         } else if (is_alive && !wanted && !mps->ending_since) {
                 mps_quit(mps);
         } else if (is_alive && !mps->ending_since) {
+                struct mps_at place = at_of(mps); /* of an adopted one the owner is known with its first tenant */
+
+                if (mps->is_open && mps_restrict(&place, NULL) < 0)
+                        emit_fault(mps, "the directory of its pipe cannot be closed to other users");
+                mps->is_open = false;
                 mps_check_server(mps);
         } else if (!mps->control && wanted && clock_now() >= mps->retry_at) {
                 mps_start(mps);
@@ -426,6 +429,7 @@ void mps_adopt(struct daemon *daemon)
                         continue;
                 mps->control = control;
                 mps->begun = begun;
+                mps->is_open = true;
                 tenants_spend_team(&daemon->tenants, team);
                 mps_serve(mps, mps_server(control));
         }

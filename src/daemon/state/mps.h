@@ -38,6 +38,7 @@ struct mps {
         unsigned int device;
         uint32_t team;  /* whose; 0: of mode spatial */
         pid_t control;  /* 0: none */
+        bool is_open;   /* it was adopted: who may connect is as the daemon before it left it */
         uint64_t begun; /* when it started, by the kernel's clock: process numbers are used again */
         pid_t server;   /* started by it; 0: not yet */
         uint64_t server_begun;

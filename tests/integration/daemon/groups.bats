@@ -214,6 +214,13 @@ connects() {
         run ! connects 4002 0-1
         run ! setpriv --reuid 4002 --regid 4002 --groups 0 test -x "$SUBLET_DIR/mps/0-1/pipe"
         run ! setpriv --reuid 4001 --regid 4001 --clear-groups touch "$SUBLET_DIR/mps/0-1/pipe/mine"
+        daemon_end TERM # and as one of an earlier release would have left it
+        chmod 755 "$SUBLET_DIR/mps/0-1/pipe"
+        setpriv --reuid 4002 --regid 4002 --clear-groups test -x "$SUBLET_DIR/mps/0-1/pipe"
+        daemon_start
+        chmod 755 "$SUBLET_DIR"
+        wait_for eval '! connects 4002 0-1 2> "$machine/refused"'
+        connects 4001 0-1
         "$sublet" end a
         wait_for eval '[ -z "$("$sublet" ps -q)" ]'
         as_user 4001 "$sublet" run -q --name b --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait \
