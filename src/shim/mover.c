@@ -172,10 +172,23 @@ void mover_keep(struct mover *mover, bytes most)
         ready_start(mover);
 }
 
+void mover_announce(struct mover *mover, const struct mover_way *way)
+{
+        mover->is_announced_out = way->is_out;
+}
+
+bool mover_is_leaving(const struct mover *mover)
+{
+        bool is_on_way = mover->has_thread && !mover->is_making_ready && !mover->is_told && mover->way.is_out;
+
+        return is_on_way || mover->is_announced_out || (mover->has_next && mover->next.is_out);
+}
+
 int mover_start(struct mover *mover, const struct mover_way *way)
 {
         int r;
 
+        mover->is_announced_out = false;
         if (mover->has_thread) {
                 mover->next = *way;
                 mover->has_next = true;

@@ -42,6 +42,7 @@ struct mover {
         struct gate_moved moved; /* written by the thread, until it has answered */
         atomic_bool has_answered, is_over;
         bool is_told;
+        bool is_announced_out;
 };
 
 enum mover_news {
@@ -58,6 +59,10 @@ void mover_stop(struct mover *mover);
 
 /* Begins a way, or will when the one under way has ended, whose end then matters to nobody. 0; -errno. */
 int mover_start(struct mover *mover, const struct mover_way *way);
+
+/* The main thread's. mover_start follows: whoever asks meanwhile learns that memory is about to leave. */
+void mover_announce(struct mover *mover, const struct mover_way *way);
+bool mover_is_leaving(const struct mover *mover); /* or is about to; no more when the way has been answered */
 
 /* From here on so much host memory is made ready and kept for what the tenant holds; what is more goes back. Now, or
  * after the way under way. */

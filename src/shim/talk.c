@@ -75,7 +75,8 @@ void talk_failed(struct shim *shim, const char *text)
 void talk_away(struct shim *shim)
 {
         const struct control_suspension *suspension = &shim->control->suspension;
-        bool is_away = gate_is_moved(shim->gate) || (suspension->state && suspension->n);
+        bool is_away =
+                mover_is_leaving(&shim->mover) || gate_is_moved(shim->gate) || (suspension->state && suspension->n);
         json_t *body;
         LOCKED(&shim->talk_lock);
 
@@ -255,6 +256,8 @@ static void on_move(struct shim *shim, const json_t *body)
         int r;
 
         shim->owes_moved &= shim->mover.has_thread; /* else that is of a daemon before */
+        mover_announce(&shim->mover, &way);
+        talk_away(shim); /* before anything of it is away */
         r = mover_start(&shim->mover, &way);
         if (r == 0)
                 return;
