@@ -27,7 +27,13 @@ struct shim {
         struct mover mover;
         bool owes_moved;   /* the latest way has ended, and the daemon has not been told */
         nsec published_at; /* publish */
-        nsec kept_at;      /* publish_kept */
+        struct kept_look {
+                nsec at; /* when the latest began; 0: none has */
+                pthread_t thread;
+                bool has_thread;
+                pid_t found; /* by the thread, before */
+                atomic_bool is_over;
+        } kept;            /* publish_kept */
         bool is_away_told; /* talk_away */
         bool is_lent;      /* it has ended, and what it lent is not back */
         bool is_settled;   /* it has ended, and so has what it lent: its ledger is as empty as it gets by itself */
@@ -76,8 +82,10 @@ bool talk_ended(struct shim *shim, nsec elapsed);
 void publish(struct shim *shim, const struct gate_stats *stats);
 void publish_terms(struct shim *shim); /* on a new control block, before anybody is served */
 
-/* The tenant has ended and memory of it has not: who has it. Looks again now and then. */
+/* The tenant has ended and memory of it has not: who has it. Looks again now and then, on a thread: on a large machine
+ * a look takes seconds. publish_kept_end waits for it, before the gate goes. */
 void publish_kept(struct shim *shim);
+void publish_kept_end(struct shim *shim);
 
 /* Of struct gate_options: the tenant's suspension as the daemon has it, and that a call waits because of it. */
 bool publish_is_away(void *context, pid_t process);

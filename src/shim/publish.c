@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define KEPT_EACH (10 * NSEC_PER_SEC)
+#define KEPT_UNKNOWN (NSEC_PER_SEC / 2) /* then it is kept by somebody, until the first look has ended */
 
 void publish_terms(struct shim *shim)
 {
@@ -107,16 +109,39 @@ void publish(struct shim *shim, const struct gate_stats *stats)
         publish_loans(shim);
 }
 
+static void *kept_look(void *context)
+{
+        struct shim *shim = context;
+
+        shim->kept.found = gate_kept_by(shim->gate);
+        shim->kept.is_over = true;
+        (void)eventfd_write(shim->mover.done, 1); /* the main thread looks */
+        return NULL;
+}
+
+void publish_kept_end(struct shim *shim)
+{
+        if (shim->kept.has_thread)
+                (void)pthread_join(shim->kept.thread, NULL);
+        shim->kept.has_thread = false;
+}
+
 void publish_kept(struct shim *shim)
 {
+        struct kept_look *look = &shim->kept;
         nsec now = clock_now();
-        pid_t holder;
 
-        if (shim->kept_at && now - shim->kept_at < KEPT_EACH)
+        if (look->has_thread && look->is_over) {
+                publish_kept_end(shim);
+                shim->control->move.kept_by = look->found ? look->found : CONTROL_KEPT_BY_SOMEBODY;
+        }
+        if (look->has_thread && !shim->control->move.kept_by && now - look->at >= KEPT_UNKNOWN)
+                shim->control->move.kept_by = CONTROL_KEPT_BY_SOMEBODY;
+        if (look->has_thread || (look->at && now - look->at < KEPT_EACH))
                 return;
-        holder = gate_kept_by(shim->gate);
-        shim->control->move.kept_by = holder ? holder : CONTROL_KEPT_BY_SOMEBODY;
-        shim->kept_at = clock_now();
+        look->at = now;
+        look->is_over = false;
+        look->has_thread = pthread_create(&look->thread, NULL, kept_look, shim) == 0;
 }
 
 bool publish_is_away(void *context, pid_t process)

@@ -433,6 +433,7 @@ int shim_main(int argc, char **argv)
         reconciler_stop(&shim.reconciler);
         if (jobs_has(&shim.terms))
                 jobs_stop(&shim.jobs);
+        publish_kept_end(&shim);
         shim.gate = gate_free(shim.gate);
         return 0;
 }
