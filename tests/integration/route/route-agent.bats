@@ -454,7 +454,7 @@ PYTHON
         until_ is up state a
         replica b --instant
         listed b
-        ask a /v1/chat/completions -d "$(chat "$(long 40000)" 1000)" > /dev/null 2>&1 & # not by the router
+        ask a /v1/chat/completions --max-time 300 -d "$(chat "$(long 40000)" 1000)" > /dev/null 2>&1 & # not by the router
         one=$!
         configure 'scrape: 100ms' 'health_every: 60s'
         until_ is up state b
