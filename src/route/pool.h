@@ -19,6 +19,7 @@
 #include "route/routers/heard.h"
 #include "route/keys/stored.h"
 #include "route/index.h"
+#include "route/model.h"
 #include "route/routers/news.h"
 #include "route/patience.h"
 #include "route/pick.h"
@@ -32,7 +33,6 @@ enum {
         POOL_ALL = POOL_REPLICAS, /* the slot of counts that belong to no replica */
         POOL_MODELS = 16,
         POOL_NAME = 64,
-        POOL_MODEL = 128,
         POOL_ADDRESS = 128,
         POOL_WORKERS = 1024,
         POOL_BUCKETS = 14,
@@ -71,7 +71,7 @@ struct pool_config {
         bool hold, is_tls;
         char server_name[POOL_ADDRESS]; /* that its certificate must have */
         uint32_t n_models;
-        char models[POOL_MODELS][POOL_MODEL]; /* last: most of it, and a request does not need them */
+        char models[POOL_MODELS][MODEL_NAME]; /* last: most of it, and a request does not need them */
 };
 
 struct pool_replica {

@@ -141,11 +141,6 @@ static void probe(struct fleet_replica *replica)
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
 
-static bool is_model(const char *name)
-{
-        return name && *name && strlen(name) < SETTINGS_WORD && !name[strcspn(name, "\"\\")];
-}
-
 static void on_models(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
@@ -160,8 +155,8 @@ static void on_models(void *context, const struct http_answer *answer)
         for (size_t i = 0; i < json_array_size(list) && replica->found.n < SETTINGS_MODELS; i++) {
                 const char *name = json_string_value(json_object_get(json_array_get(list, i), "id"));
 
-                if (is_model(name))
-                        (void)snprintf(replica->found.at[replica->found.n++], SETTINGS_WORD, "%s", name);
+                if (name && model_is_fine(name))
+                        (void)snprintf(replica->found.at[replica->found.n++], MODEL_NAME, "%s", name);
         }
         if (!replica->has_models)
                 replica->models_at = replica->agent->now + NSEC_PER_SEC / 2;

@@ -213,7 +213,7 @@ static ngx_int_t send_model(ngx_http_request_t *r, const struct pool *pool, cons
 ngx_int_t sublet_models(ngx_http_request_t *r)
 {
         enum {
-                ROOM = 256 * 1024,
+                ROOM = POOL_REPLICAS * POOL_MODELS * (MODEL_NAME + 128),
         };
         struct pool *pool = ((sublet_loc_t *)ngx_http_get_module_loc_conf(r, ngx_http_sublet_module))->models->pool;
         u_char *text = ngx_pnalloc(r->pool, ROOM), *at;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "route/request/replica_body.h"
 
+#include "route/model.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -64,8 +66,8 @@ static const char *set_models(const json_t *models, struct pool_config *config)
         for (size_t i = 0; i < json_array_size(models); i++) {
                 const char *name = json_string_value(json_array_get(models, i));
 
-                if (!name || !*name || strlen(name) >= POOL_MODEL || name[strcspn(name, "\"\\")])
-                        return "a model's name has 1 to 127 bytes, no quote and no backslash";
+                if (!name || !model_is_fine(name))
+                        return "a model's name has 1 to 255 bytes, no quote, no backslash and no control character";
                 (void)snprintf(config->models[i], sizeof(config->models[i]), "%s", name);
         }
         config->n_models = (uint32_t)json_array_size(models);

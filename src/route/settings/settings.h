@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "route/model.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -51,7 +52,7 @@ struct wake {
 
 struct settings_models {
         size_t n;
-        char at[SETTINGS_MODELS][SETTINGS_WORD];
+        char at[SETTINGS_MODELS][MODEL_NAME];
 };
 
 /* Rows OF_REPLICA. */

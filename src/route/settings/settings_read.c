@@ -126,6 +126,16 @@ int read_listen(const struct settings_cursor *cursor, const json_t *value, void 
         return r;
 }
 
+static int read_model(const struct settings_cursor *cursor, const json_t *value, char to[static MODEL_NAME])
+{
+        const char *text = json_string_value(value);
+
+        if (!text || !model_is_fine(text) || copy_text(to, MODEL_NAME, text) < 0)
+                return settings_refuse(cursor, "expected a model's name (quoted if it is a number) of at most 255 "
+                                               "characters, without double quotes and backslashes");
+        return 0;
+}
+
 int read_models(const struct settings_cursor *cursor, const json_t *value, void *to, size_t size)
 {
         struct settings_models *models = to;
@@ -137,7 +147,7 @@ int read_models(const struct settings_cursor *cursor, const json_t *value, void 
         if (!json_is_array(value) || json_array_size(value) > SETTINGS_MODELS)
                 return settings_refuse(cursor, "expected a list of at most 16 names");
         for (; models->n < json_array_size(value); models->n++)
-                if (read_text(cursor, json_array_get(value, models->n), models->at[models->n], SETTINGS_WORD) < 0)
+                if (read_model(cursor, json_array_get(value, models->n), models->at[models->n]) < 0)
                         return -EINVAL;
         return 0;
 }

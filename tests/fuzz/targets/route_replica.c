@@ -18,9 +18,12 @@ static void check(const struct pool_config *config)
 {
         need(config->n_models <= POOL_MODELS && config->state <= PICK_DOWN);
         need(memchr(config->server_name, '\0', sizeof(config->server_name)) != NULL);
-        for (uint32_t i = 0; i < config->n_models; i++)
-                need(config->models[i][0] && memchr(config->models[i], '\0', POOL_MODEL) &&
+        for (uint32_t i = 0; i < config->n_models; i++) {
+                need(config->models[i][0] && memchr(config->models[i], '\0', sizeof(config->models[i])) &&
                      !config->models[i][strcspn(config->models[i], "\"\\")]);
+                for (const char *at = config->models[i]; *at; at++)
+                        need((unsigned char)*at >= ' ');
+        }
         need(config->capacity <= INT32_MAX && config->kv_tokens <= INT32_MAX && config->kv_permille <= INT32_MAX &&
              config->waiting <= INT32_MAX && config->wake_ms <= INT32_MAX && config->share <= INT32_MAX);
         need(config->rate <= 1000000000000000ull);

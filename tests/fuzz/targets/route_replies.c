@@ -34,7 +34,7 @@ static void models_said(struct fleet_replica *replica, const char *text, size_t 
         on_models(replica, &answer);
         require(replica->found.n <= SETTINGS_MODELS);
         for (size_t i = 0; i < replica->found.n; i++)
-                require(is_model(replica->found.at[i]));
+                require(model_is_fine(replica->found.at[i]));
         buffer_done(&answer.body);
 }
 

@@ -467,6 +467,24 @@ PYTHON
         [ "$(state a)" = down ]
 }
 
+@test "an engine that has the path of a cache for a name serves it; a name that JSON would escape is none" {
+        name=$(long 255 n)
+        replica a --instant --model "$name"
+        replica b --instant --model 'x\u000ay'
+        listed a
+        listed b
+        configure
+        agent_start
+        until_ is up state a
+        until_ is up state b
+        run curl -sS --unix-socket "$dir/http" http://x/v1/models
+        [ "$(jq -r '.data[].id' <<< "$output")" = "$name" ]
+        [ "$(code "$(chat hi 1 | sed "s/\"m\"/\"$name\"/")")" = 200 ]
+        listed c 'models: ["a\"b"]'
+        configure
+        until_ said "replicas, number 3: models: expected a model's name"
+}
+
 @test "two agents do not work in one directory" {
         configure
         agent_start

@@ -325,7 +325,8 @@ teardown() {
 
 @test "what the agent says wrong is refused with a line, and changes nothing" {
         for bad in '{"address":"nowhere"}' '{"models":["m"]}' '{"address":"127.0.0.1:80","state":"tired"}' \
-                '{"address":"127.0.0.1:80","capacity":-1}' '{"address":"127.0.0.1:80","models":["a\"b"]}' 'x' '[]'; do
+                '{"address":"127.0.0.1:80","capacity":-1}' '{"address":"127.0.0.1:80","models":["a\"b"]}' \
+                '{"address":"127.0.0.1:80","models":["a\u000ab"]}' 'x' '[]'; do
                 [ "$(api /v1/replicas/x -X PUT -d "$bad" -o "$dir/said" -w '%{http_code}')" = 400 ]
                 [ -n "$(jq -r .error "$dir/said")" ]
         done
