@@ -112,14 +112,17 @@ teardown() {
 @test "who is held too long or too many is told so, and when to come again" {
         replica a
         put a '"state":"asleep"'
-        api /v1/settings -X PUT -d '{"queue":1,"hold_ms":5000}' > /dev/null
-        post "$(chat hi 2)" -i > "$dir/late" &
+        api /v1/settings -X PUT -d '{"queue":1,"hold_ms":600000}' > /dev/null
+        post "$(chat hi 2)" -o /dev/null --max-time 300 &
         client=$!
         until_ is 1 held
         run post "$(chat hi 2)" -i
         [[ $output == 'HTTP/1.1 429 '*'Retry-After: '*'"code":"queue_full"'* ]]
-        wait $client
-        run cat "$dir/late"
+        put a
+        wait "$client"
+        put a '"state":"asleep"'
+        api /v1/settings -X PUT -d '{"hold_ms":500}' > /dev/null
+        run post "$(chat hi 2)" -i
         [[ $output == 'HTTP/1.1 503 '*'Retry-After: '*'"code":"deadline"'* ]]
         [ "$(held)" -eq 0 ]
 }

@@ -105,12 +105,13 @@ field() {
         ask a /sleep -X POST > /dev/null
         [ "$(ask a /v1/chat/completions -o /dev/null -w '%{http_code}' -d "$(chat hi 1)")" = 503 ]
         [[ $(ask a /is_sleeping) == *true* ]]
+        began=$(date +%s%N)
         ask a /wake_up -X POST > /dev/null
-        [[ $(ask a /is_sleeping) == *true* ]]
         for _ in {1..100}; do
                 [[ $(ask a /is_sleeping) == *true* ]] || break
                 sleep 0.05
         done
+        [ $((($(date +%s%N) - began) / 1000000)) -ge 1000 ] # --wake
         run ask a /v1/chat/completions -d "$(chat "$(long 40960)" 1)"
         [[ $output == *'"cached_tokens":0'* ]]
 }
