@@ -107,6 +107,8 @@ static int client_begin(struct gpu_copy *copy)
         if (r == 0)
                 r = copy->device < n ? client_attach(&copy->client, &devices[copy->device]) : -ENODEV;
         if (r == 0)
+                copy->room.node = copy->room.node_of(&devices[copy->device]);
+        if (r == 0)
                 r = space_open(copy);
         copy->first = copy->client.next;
         return r;

@@ -41,6 +41,8 @@ struct room_piece {
 /* Host memory: pieces of which the first are touched, and of those the first are ready. */
 struct room {
         bytes (*host_available)(bytes *ret_total); /* without swapping; UINT64_MAX: it does not say */
+        int (*node_of)(const struct rm_device *);  /* whose memory is near the device; -1: not known */
+        int node;
         struct room_piece pieces[ROOM_PIECES];
         size_t n; /* changed while no thread runs */
         pthread_t threads[2];

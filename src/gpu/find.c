@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "gpu/client.h"
 #include "gpu/nvml.h"
+#include "gpu/slot.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -103,29 +104,6 @@ static void ask_links(const struct nvml_calls *nvml, struct gpu_device *devices,
         }
 }
 
-/* Linux's node of a PCI slot; -1: it has none, or there is no such slot (the simulator). */
-static int numa_of(const char *bus_id)
-{
-        char path[96], bus[32];
-        int node = -1;
-        FILE *file;
-
-        if (sscanf(bus_id, "%31[0-9a-fA-F:.]", bus) != 1)
-                return -1;
-        for (size_t i = 0; bus[i]; i++)
-                bus[i] = (char)(bus[i] >= 'A' && bus[i] <= 'F' ? bus[i] - 'A' + 'a' : bus[i]);
-        /* NVIDIA writes the domain with eight digits, the kernel with four. */
-        (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node",
-                       strspn(bus, "0123456789abcdef") == 8 ? bus + 4 : bus);
-        file = fopen(path, "re");
-        if (!file)
-                return -1;
-        if (fscanf(file, "%d", &node) != 1)
-                node = -1;
-        (void)fclose(file);
-        return node;
-}
-
 static int devices_of(const struct gpu_backend *backend, struct rm_device devices[static RM_DEVICES_MAX], size_t *ret_n)
 {
         struct gpu_client client;
@@ -145,7 +123,7 @@ static int find_one(const struct gpu_backend *backend, const struct rm_device *i
         int r;
 
         (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
-        device.numa = numa_of(device.bus_id);
+        device.numa = slot_numa(info);
         r = ask_driver(backend, info, &device);
         if (r < 0 && r != -ENODEV)
                 return r;

@@ -5,7 +5,11 @@
 #include "gpu/copy.h"
 #include "gpu/copy_inside.h"
 
+#include <errno.h>
+#include <linux/mempolicy.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
         SMALL = 4 << 20,
@@ -156,6 +160,39 @@ static void host_memory_that_others_have_taken_meanwhile_is_not_taken_from_them(
         assert_null(gpu_copy_free(copy));
 }
 
+static int first_node(const struct rm_device *device)
+{
+        (void)device;
+        return 0; /* each machine with nodes has it */
+}
+
+static int policy_at(const char *memory)
+{
+        int policy = -1;
+
+        return syscall(SYS_get_mempolicy, &policy, NULL, 0ul, memory, MPOL_F_ADDR) < 0 ? -errno : policy;
+}
+
+static void host_memory_comes_from_the_device_s_own_node_where_it_has_one(void **state)
+{
+        struct rig *rig = *state;
+        struct gpu_backend backend;
+        struct gpu_copy *copy = copy_of(rig, &backend);
+
+        if (policy_at((const char *)&backend) < 0) {
+                assert_null(gpu_copy_free(copy));
+                skip(); /* no nodes, or not ours to ask for */
+        }
+        assert_int_equal(gpu_copy_ready(copy, SMALL), 0);
+        assert_int_equal(policy_at(copy->room.pieces[0].memory), MPOL_DEFAULT); /* a simulated slot has none */
+        assert_null(gpu_copy_free(copy));
+        copy = copy_of(rig, &backend);
+        copy->room.node_of = first_node;
+        assert_int_equal(gpu_copy_ready(copy, SMALL), 0);
+        assert_int_equal(policy_at(copy->room.pieces[0].memory), MPOL_PREFERRED);
+        assert_null(gpu_copy_free(copy));
+}
+
 static void a_room_is_made_ahead_of_need_and_given_back_by_pieces(void **state)
 {
         struct rig *rig = *state;
@@ -190,6 +227,7 @@ int main(void)
                 RIG_TEST(a_room_is_kept_although_its_last_piece_could_not_be_made),
                 RIG_TEST(a_room_is_made_ahead_of_need_and_given_back_by_pieces),
                 RIG_TEST(host_memory_that_others_have_taken_meanwhile_is_not_taken_from_them),
+                RIG_TEST(host_memory_comes_from_the_device_s_own_node_where_it_has_one),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
