@@ -79,7 +79,6 @@ power_on() {
         power_on
         until_ok 120 runs_once
         echo "# a tenant computed $((SECONDS - since)) s after the power was back" >&3
-        kubectl get pods >&3
         [ "$(kubectl get pod once -o 'jsonpath={.status.phase}')" = Failed ]
         kubectl delete pods --field-selector status.phase=Failed --force --grace-period=0 > /dev/null
         agree

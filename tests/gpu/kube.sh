@@ -36,7 +36,7 @@ kit() { # FOLDER
         mkdir -p "$work/machine"/{bin,sbin,usr,lib,lib64,etc,opt,root,home,srv,tmp,var/tmp,dev,proc,sys}
         image_pack "$work/machine" localhost/machine:1 /bin/sh
         rm -r "${work:?}"/{pause,machine}
-        tar -C "$work" -c . | xz -9 -T0 > "$1/kube.tar.xz" || return 1
+        tar -C "$work" -c . | xz -9 > "$1/kube.tar.xz" || return 1
         ls -l "$1/kube.tar.xz"
 }
 if [ "${1:-}" = kit ]; then
