@@ -142,14 +142,14 @@ pods_have_none() {
 }
 
 @test "CPU and memory of a running pod are changed in place, and its lease stays as it is" {
-        local keeper
+        local shim
         now || skip "Kubernetes 1.20 cannot"
         pods_have_groups
         with='.spec.containers[0].resources.limits += {cpu: "400m", memory: "1Gi"}'
         pod one "$(rents main 4 30 "$deep")"
         phase one Running
         until_ok 60 has_tenants 1
-        keeper=$(tenant one main keeper)
+        shim=$(tenant one main keeper)
         kubectl patch pod one --subresource resize -p '{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "600m", "memory": "2Gi"},
                 "limits": {"cpu": "600m", "memory": "2Gi"}}}]}}'
         until_ok 60 eval 'kubectl get pod one -o json | jq -e ".status.containerStatuses[0].resources.limits | .cpu == \"600m\" and .memory == \"2Gi\""' || {
@@ -159,7 +159,7 @@ pods_have_none() {
         }
         run -1 kubectl patch pod one --subresource resize -p '{"spec": {"containers": [{"name": "main", "resources": {"requests": {"sublet.dev/gpu-mem": "8"},
                 "limits": {"sublet.dev/gpu-mem": "8"}}}]}}'
-        [ "$(tenant one main keeper)" = "$keeper" ]
+        [ "$(tenant one main keeper)" = "$shim" ]
         [ "$(tenant one main quota_bytes)" = 4294967296 ]
         [ "$(kubectl get pod one -o 'jsonpath={.status.containerStatuses[0].restartCount}')" = 0 ]
         grows one

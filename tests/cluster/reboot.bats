@@ -18,7 +18,7 @@ teardown() {
         gone
 }
 
-# The node's processes that are no parts: the runtime's, with all that they have started, and the keepers. Those of
+# The node's processes that are no parts: the runtime's, with all that they have started, and the shims. Those of
 # other nodes are in other network namespaces.
 others() {
         local here status

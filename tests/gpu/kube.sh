@@ -127,7 +127,7 @@ torch=$(LD_LIBRARY_PATH=$THEIR_LIBRARIES "$python" -c 'import torch; print(torch
 [ -z "$torch" ] || PLACES=$("$python" -c 'import sys; print(*{sys.prefix, sys.base_prefix, *filter(None, sys.path)}, sep=":")')
 export PLACES=${PLACES:-}
 if [ -n "${SUBLET_SIM:-}" ]; then
-        machine="simulated (its shares say nothing about a GPU)" bound=10 torch=
+        machine="simulated (its shares say nothing about a GPU)" bound=20 torch=
         used() { outside env SUBLET_SIM="$SUBLET_SIM" LD_PRELOAD="$LD_PRELOAD" "$build/tests/gpu/gpu-families" meminfo |
                 tr ' ' '\n' | awk -F= '/^total_mib/ { t = $2 } /^free_mib/ { f = $2 } END { print t - f }'; }
 else
@@ -151,8 +151,8 @@ start daemon "$sublet" daemon --state /var/lib/sublet/sublet.db
 for_seconds 20 daemon_is_there
 before=$(used)
 
-# The runtime's base specification with profile and hook; on the simulator its nodes and libraries, on a device where the
-# hook finds its own.
+# The runtime's base specification with profile and hook; on the simulator with its nodes and libraries, on a device
+# with the libraries of the hook.
 outside "$work/bin/ctr" oci spec | "$sublet" oci spec --runtime /dev/stdin > "$work/ours.json" || exit 1
 "$python" - "$work/ours.json" << 'END' > "$work/base.json" || exit 1
 import json, os, sys
@@ -353,15 +353,15 @@ for_seconds 40 ended attacker
 # killed PART READY...: it is killed under load and started again; nobody inside notices
 killed() {
         local part=$1 name same=y
-        local -A keeper=()
+        local -A shim=()
         shift
-        for name in "${names[@]}"; do keeper[$name]=$(of "$name" keeper); done
+        for name in "${names[@]}"; do shim[$name]=$(of "$name" 'keeper'); done
         end "$part" KILL
         sleep 2
         again "$part"
         for_seconds 60 "$@"
         for name in "${names[@]}"; do
-                for_seconds 30 test "$(of "$name" keeper)" = "${keeper[$name]}" || same=
+                for_seconds 30 test "$(of "$name" 'keeper')" = "${shim[$name]}" || same=
         done
         check "$part killed: the three are the same tenants" "$same"
         measure "$part killed"

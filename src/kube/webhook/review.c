@@ -17,7 +17,7 @@
 #define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
 #define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
 
-#define MIRROR "kubernetes.io/config.mirror"
+#define SHOWN_STATIC "kubernetes.io/config.mirror"
 #define VISIBLE "NVIDIA_VISIBLE_DEVICES"
 
 enum {
@@ -347,14 +347,14 @@ static bool has_same_annotations(const json_t *old, const json_t *new, bool (*is
 }
 
 /* A static pod as its kubelet shows it. Only that node's account may say so. */
-static bool is_mirror(const json_t *request, const json_t *pod)
+static bool is_static(const json_t *request, const json_t *pod)
 {
         static const char account[] = "system:node:";
         const char *user = text_at(json_object_get(request, "userInfo"), "username"),
                    *node = text_at(json_object_get(pod, "spec"), "nodeName");
 
-        return text_at(json_object_get(json_object_get(pod, "metadata"), "annotations"), MIRROR) && user && node &&
-               begins(user, account) && !strcmp(user + strlen(account), node);
+        return text_at(json_object_get(json_object_get(pod, "metadata"), "annotations"), SHOWN_STATIC) && user &&
+               node && begins(user, account) && !strcmp(user + strlen(account), node);
 }
 
 static bool judge_review(const struct review_settings *settings, const json_t *request, bool is_update,
@@ -372,7 +372,7 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
                                ANNOTATION_ALLOCATION, ANNOTATION_COUNTS, ANNOTATION_VOCABULARY, ANNOTATION_SWAP);
                 return false;
         }
-        if (!is_update && is_mirror(request, pod))
+        if (!is_update && is_static(request, pod))
                 return true; /* R4 */
         if (!is_update && translate_problem(&settings->translate, pod, why))
                 return false;
@@ -417,7 +417,7 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
         patches = json_array();
         if (is_update)
                 mutate_added(settings, request, patches);
-        else if (!is_mirror(request, pod)) {
+        else if (!is_static(request, pod)) {
                 if (!is_trusted(settings, request))
                         strip_annotations(pod, patches);
                 translated = translate_pod(&settings->translate, pod, patches);

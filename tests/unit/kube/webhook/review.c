@@ -412,17 +412,17 @@ static json_t *shown_by(const char *user, const char *annotations, bool is_mutat
 
 static void a_static_pod_is_let_pass_and_left_as_it_is_if_its_own_node_shows_it(void **state)
 {
-        static const char mirror[] = "\"kubernetes.io/config.mirror\":\"5e1f\"";
-        json_t *response = shown_by("system:node:n1", mirror, true);
+        static const char shown[] = "\"kubernetes.io/config.mirror\":\"5e1f\"";
+        json_t *response = shown_by("system:node:n1", shown, true);
 
         (void)state;
         assert_null(json_object_get(response, "patch"));
         json_decref(response);
-        assert_verdict(shown_by("system:node:n1", mirror, false), NULL);
+        assert_verdict(shown_by("system:node:n1", shown, false), NULL);
         assert_verdict(shown_by("system:node:n1", "", false), "leave nodeName unset");
-        assert_verdict(shown_by("system:node:n2", mirror, false), "leave nodeName unset");
-        assert_verdict(shown_by("system:node:", mirror, false), "leave nodeName unset");
-        assert_verdict(shown_by("alice", mirror, false), "leave nodeName unset");
+        assert_verdict(shown_by("system:node:n2", shown, false), "leave nodeName unset");
+        assert_verdict(shown_by("system:node:", shown, false), "leave nodeName unset");
+        assert_verdict(shown_by("alice", shown, false), "leave nodeName unset");
 }
 
 int main(void)
