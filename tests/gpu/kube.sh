@@ -350,6 +350,7 @@ rm "$work/static/attacker.json"
 for_seconds 40 ended attacker
 
 # ---- kills ------------------------------------------------------------------------------------------
+has_shim() { [ "$(of "$1" 'keeper')" = "$2" ]; }
 # killed PART READY...: it is killed under load and started again; nobody inside notices
 killed() {
         local part=$1 name same=y
@@ -361,7 +362,7 @@ killed() {
         again "$part"
         for_seconds 60 "$@"
         for name in "${names[@]}"; do
-                for_seconds 30 test "$(of "$name" 'keeper')" = "${shim[$name]}" || same=
+                for_seconds 30 has_shim "$name" "${shim[$name]}" || same=
         done
         check "$part killed: the three are the same tenants" "$same"
         measure "$part killed"
