@@ -289,11 +289,12 @@ waiting_at() { # REPLICA N
         replica a
         put a
         fault a stall
-        post "$(chat hi 1)" --max-time 1 > /dev/null 2>&1 &
+        curl -sS --unix-socket "$dir/http" http://router/v1/chat/completions -d "$(chat hi 1)" > /dev/null 2>&1 &
         client=$!
         until_ waiting_at a 1
         kill -9 "${pid_of[a]}"
         until_ is 1 held
+        kill $client
         wait $client || true
         until_ is 0 held
         replica a
