@@ -128,28 +128,32 @@ bool waiting_take(struct worker *worker)
         return true;
 }
 
-/* Each goes to those that are ready, stays, or is forgotten. */
-static void look_at(struct notify_listener *listener, struct waiting_list *some, struct waiting_list *ret_ready,
-                    struct waiting_list *ret_left)
+/* Each goes to those that are ready, stays, or is forgotten: how many of these. */
+static size_t look_at(struct notify_listener *listener, struct waiting_list *some, struct waiting_list *ret_ready,
+                      struct waiting_list *ret_left)
 {
         struct gate *gate = listener->gate;
         struct waiting_call *call;
+        size_t n_gone = 0;
 
         while ((call = list_take(some))) {
                 if (!is_awaited(listener, call)) {
                         count_end(gate, &call->wait);
                         free(call);
+                        n_gone++;
                 } else {
                         list_put(is_ready(gate, &call->wait) ? ret_ready : ret_left, call);
                 }
         }
+        return n_gone;
 }
 
-/* Takes them out of the list meanwhile: no lock is held while the kernel and others are asked. */
-static void calls_look(struct notify_listener *listener, bool is_all, struct waiting_list *ready)
+/* Takes them out of the list meanwhile: no lock is held while the kernel and others are asked. True: half of them had
+ * no caller, so more of them may have none. */
+static bool calls_look(struct notify_listener *listener, bool is_all, struct waiting_list *ready)
 {
         struct waiting_list some, left;
-        size_t part;
+        size_t part, n, n_gone;
 
         list_init(&some);
         list_init(&left);
@@ -157,13 +161,15 @@ static void calls_look(struct notify_listener *listener, bool is_all, struct wai
         part = listener->waiting.n / PART;
         list_move(&listener->waiting, &some, is_all ? SIZE_MAX : part > FEW ? part : FEW);
         (void)pthread_mutex_unlock(&listener->reader.mutex);
-        look_at(listener, &some, ready, &left);
+        n = some.n;
+        n_gone = look_at(listener, &some, ready, &left);
         (void)pthread_mutex_lock(&listener->reader.mutex);
         list_move(&left, &listener->waiting, SIZE_MAX);
         (void)pthread_mutex_unlock(&listener->reader.mutex);
+        return n && 2 * n_gone >= n;
 }
 
-/* W2. Where one is ready all may be: what they wait for is the same. */
+/* W2. Where one is ready all may be: what they wait for is the same. And those of a process end together. */
 bool waiting_look(struct notify_listener *listener)
 {
         uint32_t state = listener->gate->moving.state;
@@ -175,9 +181,10 @@ bool waiting_look(struct notify_listener *listener)
         listener->seen = state;
         if (is_all || now - listener->looked_at >= LOOK) {
                 listener->looked_at = now;
-                calls_look(listener, is_all, &ready);
+                while (calls_look(listener, is_all, &ready))
+                        ;
                 if (!is_all && ready.first)
-                        calls_look(listener, true, &ready);
+                        (void)calls_look(listener, true, &ready);
         }
         (void)pthread_mutex_lock(&listener->reader.mutex);
         list_move(&ready, &listener->ready, SIZE_MAX);

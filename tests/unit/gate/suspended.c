@@ -160,6 +160,68 @@ static void calls_that_wait_take_no_threads_and_none_fails(void **state)
         (void)munmap(n_answered, sizeof(*n_answered));
 }
 
+enum {
+        DEAD = 2500,
+};
+
+static struct deaths {
+        atomic_int may_die, n_dead, may_end;
+} * deaths;
+
+static void take_and_wait_for_the_end(void)
+{
+        pthread_attr_t small;
+        pthread_t threads[DEAD];
+
+        shared = client_start(2);
+        (void)pthread_attr_init(&small);
+        (void)pthread_attr_setstacksize(&small, 64 << 10);
+        for (uintptr_t i = 0; i < DEAD; i++)
+                NEED(pthread_create(&threads[i], &small, take_piece, (void *)i) == 0);
+        (void)pause();
+}
+
+static void a_child_that_waits_is_killed(void)
+{
+        pid_t child = fork();
+
+        NEED(child >= 0);
+        if (child == 0)
+                take_and_wait_for_the_end();
+        while (!deaths->may_die)
+                fake_wait(1);
+        NEED(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        deaths->n_dead = DEAD;
+        while (!deaths->may_end)
+                fake_wait(1);
+}
+
+/* Eight each 4 ms, as those that have a caller are looked at, would take 1.25 s. */
+static void calls_of_a_process_that_has_ended_are_forgotten_at_once(void **state)
+{
+        struct rig *rig = *state;
+        nsec since;
+
+        deaths = mmap(NULL, sizeof(*deaths), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true((void *)deaths != MAP_FAILED);
+        rig->is_suspendable = true;
+        rig->is_away = true;
+        rig->has_child = true;
+        gate_begin(rig, a_child_that_waits_is_killed);
+        while (rig->n_waiting < DEAD)
+                fake_wait(1);
+        deaths->may_die = 1;
+        while (!deaths->n_dead)
+                fake_wait(1);
+        since = clock_now();
+        while (rig->n_waiting)
+                fake_wait(1);
+        assert_true(clock_now() - since < NSEC_PER_SEC / 2);
+        deaths->may_end = 1;
+        assert_int_equal(finish(rig, NULL), 0);
+        (void)munmap(deaths, sizeof(*deaths));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -168,6 +230,7 @@ int main(void)
                 gate_test(a_suspended_tenant_that_waits_can_be_killed),
                 gate_test(many_calls_that_wait_look_as_often_as_a_few),
                 gate_test(calls_that_wait_take_no_threads_and_none_fails),
+                gate_test(calls_of_a_process_that_has_ended_are_forgotten_at_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
