@@ -403,7 +403,11 @@ static int serve_decoded(struct request *request, uint32_t number)
                 return r;
         if (r == -EINTR || !request->gate->host->is_awaited(request))
                 return -EINTR; /* nobody waits for the answer */
-        return r < 0 ? serve_full(request) : act(request);
+        if (r == 0)
+                r = act(request);
+        else
+                request->is_refused_wait = true;
+        return request->is_refused_wait ? serve_full(request) : r;
 }
 
 /* r: the answer to the system call. One that is made again, or waits, is not told twice; what the kernel makes in the

@@ -45,6 +45,7 @@ int tenant_read(struct request *request, void *to, uint64_t from, size_t size)
         move_leave(request);
         r = host->read(request->thread, &ours, &theirs, 1);
         r2 = move_enter(request);
+        request->is_refused_wait = r2 < 0 && r2 != GATE_WAITS;
         if (r < 0 || r2 < 0)
                 return r < 0 ? r : r2;
         return host->is_there(request) ? r : -ESRCH;

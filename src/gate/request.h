@@ -61,6 +61,7 @@ struct request {
         struct reply_piece besides[GATE_POINTERS_MAX];
         size_t n_besides;
         bool is_inside;                /* move/still.c: counted as under way */
+        bool is_refused_wait;          /* tenant_read: as move_enter's refusal before the call */
         struct client_lock_pair locks; /* that its handler has taken: request_lock */
         const struct tenant_fd
                 *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */

@@ -2,8 +2,11 @@
 /* A tenant whose memory leaves its device and comes back: gate/move. The copies themselves are others' (gpu/copy). */
 #include "gate/rig.h"
 
+#include "gate/inside.h"
+#include "gate/move/inside.h"
 #include "gate/move/move.h"
 
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -240,6 +243,80 @@ static void host_memory_is_made_ready_for_what_is_held_and_no_more_than_it_may_h
         end(rig);
 }
 
+/* ---- a list in the parameters that comes late ------------------------------------------------------------- */
+
+enum {
+        PAGE = 4096,
+        GR_GET_INFO = 0x20801201, /* params: n@0, a pointer to pairs that are read and written @8 */
+};
+
+static void *late_page(void *context)
+{
+        struct uffd_msg message;
+        static char page[PAGE];
+        struct uffdio_copy copy = { .src = (uintptr_t)page, .len = PAGE };
+        int faults = *(int *)context;
+
+        NEED(read(faults, &message, sizeof(message)) == sizeof(message));
+        shared->n_done = 1;
+        while (!shared->n_asked)
+                fake_wait(1);
+        copy.dst = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
+        NEED(ioctl(faults, UFFDIO_COPY, &copy) == 0);
+        return NULL;
+}
+
+static void ask_with_a_late_list(void)
+{
+        struct uffdio_api api = { .api = UFFD_API };
+        struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+        char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+        uint8_t params[16] = { 4 }, block[32] = { 0 };
+        pthread_t thread;
+
+        client = client_start(2);
+        range.range.start = (uintptr_t)page;
+        range.range.len = PAGE;
+        NEED(faults >= 0 && ioctl(faults, UFFDIO_API, &api) == 0 && ioctl(faults, UFFDIO_REGISTER, &range) == 0);
+        NEED(pthread_create(&thread, NULL, late_page, &faults) == 0);
+        rm_put64(params, sizeof(params), 8, (uintptr_t)page);
+        rm_put32(block, sizeof(block), 0, client.client);
+        rm_put32(block, sizeof(block), 4, client.subdevice);
+        rm_put32(block, sizeof(block), 8, GR_GET_INFO);
+        rm_put64(block, sizeof(block), 16, (uintptr_t)params);
+        rm_put32(block, sizeof(block), 24, sizeof(params));
+        NEED(request(client.ctl, RM_NR_CONTROL, block, sizeof(block)) == 0);
+        NEED(rm_get32(block, sizeof(block), 28) == RM_STATUS_NO_MEMORY);
+        NEED(pthread_join(thread, NULL) == 0);
+}
+
+/* It had begun when memory began to leave, and cannot wait: there are too many that do. libcuda knows no errno. */
+static void a_call_that_has_begun_and_may_not_wait_is_told_so_by_the_driver(void **state)
+{
+        int probe = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+        struct rig *rig = *state;
+
+        (void)close(probe);
+        if (probe < 0)
+                skip();
+        shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(shared != MAP_FAILED);
+        rig->copier = &copier;
+        gate_begin(rig, ask_with_a_late_list);
+        while (!shared->n_done)
+                fake_wait(1);
+        rig->gate->n_waiting += GATE_WAITING_MAX;
+        move_state_set(rig->gate, MOVE_LEAVING);
+        shared->n_asked = 1;
+        while (!rig->gate->n_events[EVENT_NOT_WOKEN])
+                fake_wait(1);
+        rig->gate->n_waiting -= GATE_WAITING_MAX;
+        move_state_set(rig->gate, MOVE_HERE);
+        assert_int_equal(finish(rig, NULL), 0);
+        (void)munmap(shared, sizeof(*shared));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -248,6 +325,7 @@ int main(void)
                 gate_test(what_fails_on_a_way_is_as_before_and_goes_the_next_time),
                 gate_test(what_is_lost_on_the_way_out_is_lost_to_whoever_asks_later),
                 gate_test(what_is_lost_on_the_way_back_is_lost_to_whoever_asks_later),
+                gate_test(a_call_that_has_begun_and_may_not_wait_is_told_so_by_the_driver),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
