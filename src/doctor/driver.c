@@ -132,7 +132,8 @@ static void check_devices(struct doctor *doctor)
                         findings_gap(findings, "coherent memory", FINDING_LIMITED,
                                      "lease other devices; programs take memory of such a node without the driver",
                                      "device %u: its memory is a NUMA node of the host (Grace Hopper and its like), "
-                                     "which no quota can hold: it is not leased",
+                                     "or the driver does not say that it is none (request 0xd7); no quota can hold "
+                                     "such memory: it is not leased",
                                      i);
         if (r == 0) {
                 check_health(doctor, found, n_found);

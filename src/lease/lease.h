@@ -28,7 +28,7 @@ struct lease_own {
 
 struct lease_device {
         bool is_granted;
-        bool is_node;          /* its memory is a NUMA node of the host's: no quota holds there */
+        bool is_node;          /* its memory is a NUMA node of the host's, or may be: no quota holds there */
         uint32_t instance;     /* the driver's number for it (deviceId) */
         uint32_t gpu_id;       /* the driver's id for it */
         uint32_t minor;        /* N of /dev/nvidiaN */

@@ -222,8 +222,10 @@ static int refuse_nodes(const struct lease *lease, struct err *err)
                 if (lease->devices[i].is_granted && lease->devices[i].is_node)
                         return err_say(
                                 err, -EINVAL,
-                                "the memory of device %u is a NUMA node of the host (Grace Hopper and its like): "
-                                "no quota holds there, so it is not leased; ask for another one with --gpus",
+                                "the memory of device %u is a NUMA node of the host (Grace Hopper and its like), or "
+                                "the "
+                                "driver does not say that it is none: no quota holds there, so it is not leased; ask "
+                                "for another one with --gpus",
                                 i);
         return 0;
 }

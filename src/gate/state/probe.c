@@ -211,15 +211,15 @@ static void identify(struct probe *probe, unsigned int index, struct lease_devic
 }
 
 /* Coherent memory (Grace Hopper and its like): Linux gives it to whoever asks for a page of that node. nid@0 status@4,
- * 0 of all other devices. Source: nv_get_numa_status, nv-linux.h, 525 to 595; seen with 0 only. */
+ * 0 of all other devices; and one of which the driver does not tell may be such. Source: nv_get_numa_status,
+ * nv-linux.h, 525 to 595; seen with 0 only. */
 static bool is_node(struct probe *probe, unsigned int index)
 {
         enum { STATUS_AT = 4, ROOM = 1024 };
         uint8_t block[ROOM] = { 0 };
         uint32_t size = probe->layout->numa_info_size;
 
-        return size <= sizeof(block) &&
-               call_driver(probe, probe->devices[index].fd, RM_NR_NUMA_INFO, block, size) >= 0 &&
+        return size > sizeof(block) || call_driver(probe, probe->devices[index].fd, RM_NR_NUMA_INFO, block, size) < 0 ||
                rm_get32(block, size, STATUS_AT);
 }
 

@@ -81,6 +81,24 @@ static void a_client_is_there_when_in_doubt(void **state)
         assert_int_equal(probe_devices(&rig->probe, &rig->lease), -EIO);
 }
 
+static int no_numa_info(void *context, int fd, uint32_t request, void *block)
+{
+        return (request & 0xff) == RM_NR_NUMA_INFO ? -EBUSY : fake_ioctl(context, fd, request, block);
+}
+
+static void a_device_of_which_the_driver_does_not_tell_may_be_a_node_of_the_hosts(void **state)
+{
+        struct rig *rig = *state;
+
+        assert_int_equal(probe_devices(&rig->probe, &rig->lease), 0);
+        assert_false(rig->lease.devices[0].is_node);
+        probe_done(&rig->probe);
+        assert_int_equal(probe_init(&rig->probe, &rig->driver, &rig->layout), 0);
+        rig->driver.ioctl = no_numa_info;
+        assert_int_equal(probe_devices(&rig->probe, &rig->lease), 0);
+        assert_true(rig->lease.devices[0].is_node);
+}
+
 static void a_driver_that_makes_no_client_is_no_driver(void **state)
 {
         struct gate_driver driver = { NULL, fake_node, no_answer, fake_open, NULL };
@@ -163,6 +181,7 @@ int main(void)
                 probe_test(devices_are_found_in_the_order_of_the_bus),
                 probe_test(a_client_is_there_until_its_process_ends),
                 probe_test(a_client_is_there_when_in_doubt),
+                probe_test(a_device_of_which_the_driver_does_not_tell_may_be_a_node_of_the_hosts),
                 probe_test(a_driver_that_makes_no_client_is_no_driver),
                 probe_test(a_node_that_does_not_open_says_why),
                 probe_test(only_granted_devices_stay_open),
