@@ -13,8 +13,8 @@
  *      sched_stop(sched);               all channels are enabled, slices are the driver's own again
  *
  * P1  No function here but sched_start and sched_stop waits for the driver: LOCK_SCHED is never held across a call.
- * P2  Of a control block, the scheduler writes `is_disabled`, `slice`, `watch` and `used` of devices[device] only. The
- *     heartbeat, share, cap and class are written by the daemon's loop.
+ * P2  Of a control block, the scheduler writes `is_disabled`, `slice`, `watch` and `used` of devices[device] only, and
+ *     goes on with a heartbeat that the daemon's loop has begun. Share, cap and class are written by that loop.
  * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter:
  *     a daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
  * P4  All channels of a tenant are switched, on whatever engine they say they are, with one call for several tenants

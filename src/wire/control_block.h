@@ -173,7 +173,7 @@ struct control_block {
         _Atomic uint64_t n_refused; /* calls without a rule, or for want of a capability; before 0.2 all denied ones */
 
         /* D */
-        _Atomic nsec heartbeat; /* clock_now in the latest pass of the daemon's loop; 0: no daemon */
+        _Atomic nsec heartbeat; /* clock_now in the latest pass of the daemon's loop, or of a scheduler; 0: none */
         _Atomic uint32_t
                 desired; /* counts changes; a futex that the shim's reconciler waits on, and that S wakes too */
 

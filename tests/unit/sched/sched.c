@@ -252,6 +252,27 @@ static void a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops(vo
         fake_tenant_end(&a);
 }
 
+/* The daemon's loop begins it, and may be late. */
+static void the_heartbeat_goes_on_with_the_scheduler_and_begins_without_it(void **state)
+{
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct fake_tenant a;
+        nsec now;
+
+        fake_tenant_begin(&a, rig, 1);
+        a.control->heartbeat = 0;
+        join(sched, &a);
+        order(sched, 1, false);
+        assert_true(a.control->heartbeat == 0);
+        now = clock_now();
+        a.control->heartbeat = 1;
+        order(sched, 1, false);
+        assert_true(a.control->heartbeat >= now);
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+}
+
 /* Off is every channel; and the meter's records of such a group are the tenant's. */
 static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **state)
 {
@@ -716,6 +737,7 @@ int main(void)
                 RIG_TEST(time_is_attributed_to_the_right_tenant),
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
                 RIG_TEST(a_tenant_that_may_end_its_work_ends_it_and_one_that_may_not_stops),
+                RIG_TEST(the_heartbeat_goes_on_with_the_scheduler_and_begins_without_it),
                 RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
                 RIG_TEST(channels_of_an_engine_that_is_off_go_off_once_whatever_comes_and_goes),
                 RIG_TEST(an_engine_that_is_off_while_its_tenant_comes_and_goes_comes_back),
