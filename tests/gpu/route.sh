@@ -281,6 +281,10 @@ for i in $(seq "$wakes"); do
         [ "$status" = 200 ] && asleep+=("$took") || lost=$((lost + 1))
 done
 check "a request to a replica that sleeps wakes it and is answered, $wakes times" "$([ "$lost" = 0 ] && echo y)"
+slowest=$(printf '%s\n' "${asleep[@]}" | sort -n | tail -1)
+[ "${STAND_IN:-}" ] || [ "$way" != copies ] ||
+        check "aim: its first token within 1.5 s of the request ($slowest s at most)" \
+                "$([ "$(calc "${slowest:-9} <= 1.5")" = 1.0000 ] && echo y)"
 
 put_to_sleep $last
 burst=()

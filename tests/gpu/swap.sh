@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # How fast a tenant's memory leaves a device and comes back: by its gate's own copies, and by the driver's checkpoint,
-# of the same program in the same run; what stays on the device, and whether every word is as it was. A training run
-# that is suspended at random moments has the losses of one that is not, bit for bit; a busy program with --swap stays
-# out when its user says so; a tenant on two devices moves with both. TAP on stdout, a table at its end, the log in
-# ${OUT:-/tmp/sublet-swap}; on the simulator, with small sizes, where there is no device (there nothing is trained).
+# of the same program in the same run, beside what the link carries; what stays on the device, and whether every word is
+# as it was. A training run that is suspended at random moments has the losses of one that is not, bit for bit; a busy
+# program with --swap stays out when its user says so; a tenant on two devices moves with both. TAP on stdout, a table
+# at its end, the log in ${OUT:-/tmp/sublet-swap}; on the simulator, with small sizes, where there is no device (there
+# nothing is trained).
 #
-#       tests/gpu/swap.sh [BUILD]                 about 4 minutes
+#       tests/gpu/swap.sh [BUILD]                 about 7 minutes
 #
-# LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of copies; CHECKPOINTS=1 (0: none). SUSPENDS=60 of
-# the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host memory that is kept ready.
+# PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of
+# copies; CHECKPOINTS=1 (0: none). SUSPENDS=200 of the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host
+# memory that is kept ready.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") || exit 1
 sublet=$build/src/sublet
 if [ -z "${SUBLET_SIM:-}" ] && [ ! -e /sys/module/nvidia/version ]; then
-        LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} SUSPENDS=${SUSPENDS:-6} TRAINED=${TRAINED:-4 8} SWAP=${SWAP:-4G} exec "$sublet" sim --gpus 2 --memory 4G -- "$0" "$@"
+        PINNED=${PINNED:-16 2} LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} SUSPENDS=${SUSPENDS:-6} TRAINED=${TRAINED:-4 8} SWAP=${SWAP:-4G} exec "$sublet" sim --gpus 2 --memory 4G -- "$0" "$@"
 fi
 out=${OUT:-/tmp/sublet-swap}
 mkdir -p "$out"
 log=$out/swap.log
 : > "$log"
 work=$(mktemp -d)
+export SUBLET_DIR=$work # no other daemon of this machine is asked for anything
 n=0 failed=0 daemon='' tenant='' table=()
 
 node_end() {
@@ -99,7 +102,7 @@ node_begin() { # WAY N MIB [HOW]
 }
 
 both_ways() { # WAY N MIB ROUND
-        local full out_took out_said
+        local full
         full=$(held)
         check "$1: suspend ($4)" timed suspend
         out_took=$took out_said=$said left=$(held) on_device=$(used)
@@ -107,8 +110,32 @@ both_ways() { # WAY N MIB ROUND
         check "$1: resume ($4)" timed resume
         look "$1: it goes on ($4)"
         check "$1: every word is as it was ($4)" has_no_other
+        [ "$1" != copies ] || aims "$2" "$3" "$4"
         table+=("$(printf '%-10s %5s x %-5s %9s %9s %8s %8s  %s | %s' "$1" "$2" "$3" "$out_took" "$took" "$left" \
                 "$on_device" "${out_said#copies: }" "${said#copies: }")")
+}
+
+# The aims, where there is a device: of large pieces out and back at most a second and at four fifths of the link's rate;
+# of all that is left at most 600 MiB.
+is_at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }'; } # VALUE MOST
+rate_of() { grep -oE '[0-9.]+ GB/s' <<< "$1" | cut -d' ' -f1; }              # WHAT-AN-EVENT-SAYS
+aims() { # N MIB ROUND
+        [ -z "${SUBLET_SIM:-}" ] || return 0
+        check "aim: at most 600 MiB stay ($left MiB, $3)" is_at_most "$left" 600
+        [ "$2" -ge 1024 ] || return 0
+        check "aim: out in at most 1.0 s ($out_took s, $3)" is_at_most "$out_took" 1.0
+        check "aim: back in at most 1.0 s ($took s, $3)" is_at_most "$took" 1.0
+        check "aim: out at 80 % of the link's ${link_out:-?} GB/s ($(rate_of "$out_said"), $3)" \
+                is_at_most "$(awk -v r="${link_out:-1e9}" 'BEGIN { print r * 0.8 }')" "$(rate_of "$out_said")"
+        check "aim: back at 80 % of the link's ${link_back:-?} GB/s ($(rate_of "$said"), $3)" \
+                is_at_most "$(awk -v r="${link_back:-1e9}" 'BEGIN { print r * 0.8 }')" "$(rate_of "$said")"
+}
+link() { # natively
+        local rates
+        # shellcheck disable=SC2086  # its words
+        rates=$("$work/pinned" ${PINNED:-}) && link_out=${rates#out=} link_out=${link_out%% *} link_back=${rates##*=}
+        say "# the link, pinned copies, GB/s: $rates"
+        check "what the link carries is measured" [ -n "${link_back:-}" ]
 }
 
 wakes() { # it puts work while it is away
@@ -140,7 +167,7 @@ training() {
         local i moved=0 steps
         daemon_begin training --suspend-by copies --swap "${SWAP:-64G}"
         trained_begin
-        for ((i = 0; i < ${SUSPENDS:-60}; i++)); do
+        for ((i = 0; i < ${SUSPENDS:-200}; i++)); do
                 moment
                 ! "$sublet" suspend swapped >> "$log" 2>&1 || moved=$((moved + 1))
                 moment 100
@@ -150,12 +177,12 @@ training() {
         check "training: it goes on" until_is 20 is_further "$(losses)"
         moved=$("$sublet" events --json 2> /dev/null | grep -c '"SUSPENDED"')
         echo >&"$feed"
-        check "training: it ends" until_is 30 is_through
+        check "training: it ends" until_is 60 is_through
         steps=$(grep -o '^steps [0-9]*' "$work/program" | grep -o '[0-9]*$')
         check "training: of $i suspensions at random moments $moved were made" [ "$moved" -ge $((i * 9 / 10)) ]
         mv "$work/program" "$work/suspended"
         until_is 30 is_empty
-        timeout 100 "$sublet" run -q --name alone --mem "$((trained[0] * (trained[1] + 3) + 3072))M" -- \
+        timeout 200 "$sublet" run -q --name alone --mem "$((trained[0] * (trained[1] + 3) + 3072))M" -- \
                 "$work/trained" "${trained[@]}" "$steps" < /dev/null > "$work/alone" 2>> "$log"
         check "training: the losses of $steps steps are those of a run without, bit for bit" \
                 cmp "$work/suspended" "$work/alone"
@@ -228,9 +255,11 @@ measure() { # WAY ROUNDS N MIB
 [ ! -e /sys/module/nvidia/version ] || { uname -a; nvidia-smi; free -g; date -u; } >> "$log" 2>&1
 gcc -O2 tests/gpu/swapped.c -o "$work/swapped" -ldl || cp "$build/tests/gpu/gpu-swapped" "$work/swapped"
 gcc -O2 tests/gpu/trained.c -o "$work/trained" -ldl || cp "$build/tests/gpu/gpu-trained" "$work/trained"
+gcc -O2 tests/gpu/pinned.c -o "$work/pinned" -ldl || cp "$build/tests/gpu/gpu-pinned" "$work/pinned"
 read -ra trained <<< "${TRAINED:-64 64}"
 read -ra large <<< "${LARGE:-40 1024}"
 read -ra many <<< "${MANY:-10000 2}"
+link
 measure copies "${ROUNDS:-2}" "${large[@]}"
 measure copies "${ROUNDS:-2}" "${many[@]}"
 training
@@ -244,4 +273,5 @@ say "$(printf '# %-10s %13s %9s %9s %8s %8s  %s' way 'pieces x MiB' 'out s' 'bac
 for row in "${table[@]}"; do
         say "# $row"
 done
+say "# the link, pinned copies: out ${link_out:-?} GB/s, back ${link_back:-?} GB/s"
 [ $failed = 0 ]
