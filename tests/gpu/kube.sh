@@ -6,7 +6,7 @@
 # and device plugin killed under load, and that the pods' end returns everything. PyTorch where python3 has it, else
 # gpu-load. TAP on stdout, raw logs in ${OUT:-/tmp/sublet-kube}, a table, the verdict last; 5 minutes.
 #
-#       tests/gpu/kube.sh kit FOLDER       here: makes FOLDER/kube.tar.xz, what a bare machine lacks: kubelet and
+#       tests/gpu/kube.sh kit FOLDER       here: FOLDER/kube.tar.xz (27 MiB), what a bare machine lacks: kubelet and
 #                                          containerd of tests/cluster/today, Debian's runc with its library, two
 #                                          images. Beside it belong src and tests of a build
 #       tests/gpu/kube.sh BUILD [FOLDER]   there, as root, with python3. FOLDER has the kit (default: BUILD). Libraries
@@ -19,7 +19,7 @@ root=$PWD
 
 # ---- the kit ----------------------------------------------------------------------------------------
 kit() { # FOLDER
-        local work today
+        local today
         work=$(mktemp -d) && mkdir -p "$1" "$work/lib" || return 1
         trap 'rm -rf "$work"' EXIT
         today=$(tests/cluster/today/build) || return 1
