@@ -160,7 +160,7 @@ static void entitle(struct sched *sched, nsec span)
 
 /* What shims wait for is whoever controls their channels, and that is this thread: the daemon's loop has no real-time
  * priority, and may be late on a machine that others keep busy. 0 is theirs: there is no daemon, or none yet. */
-static void beat(struct control_block *control, nsec now)
+static void heartbeat_go_on(struct control_block *control, nsec now)
 {
         nsec before = control->heartbeat;
 
@@ -175,7 +175,7 @@ static size_t view_build(struct sched *sched, nsec now)
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
 
-                beat(tenant->control, now);
+                heartbeat_go_on(tenant->control, now);
                 ask_to_watch(tenant, watch);
                 view_tenant(sched, tenant, &sched->view[i]);
                 if (control_block_is_held(tenant->control)) {

@@ -7,7 +7,7 @@
 # number NAME FILE: what an attack says as NAME=N; -1: nothing
 number() { sed -n "s/^\(.* \)\{0,1\}$1=\([0-9]*\).*/\2/p" "$2" 2> /dev/null | tail -1 | grep . || echo -1; }
 
-# counts NAME WORD MOST OPTION...: natively more than MOST of WORD, as a tenant with OPTIONs at most that and not nothing
+# counts NAME WORD MOST OPTION...: natively more than MOST of WORD, as a tenant with OPTIONs at most that, and some
 counts() {
         local name=$1 word=$2 most=$3 native tenant
         shift 3
