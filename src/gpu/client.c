@@ -218,3 +218,20 @@ struct gpu_client *gpu_client_close(struct gpu_client *client)
         free(client);
         return NULL;
 }
+
+int client_numa(const struct rm_device *info)
+{
+        char path[96];
+        int node = -1;
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", info->domain, info->bus,
+                       info->slot);
+        file = fopen(path, "re");
+        if (!file)
+                return -1;
+        if (fscanf(file, "%d", &node) != 1)
+                node = -1;
+        (void)fclose(file);
+        return node;
+}

@@ -28,6 +28,8 @@ struct gpu_client {
 /* Opens a client without a device; and lists the machine's devices. 0; -errno. */
 int client_open(struct gpu_client *client, const struct gpu_backend *backend);
 int client_devices(struct gpu_client *client, struct rm_device ret[static RM_DEVICES_MAX], size_t *ret_n);
+/* The NUMA node of its slot, as the kernel says; -1: it has none, or there is no such slot (the simulator). */
+int client_numa(const struct rm_device *info);
 /* Opens the device's node and makes its device and subdevice objects. 0; -ENODEV: the device is lost; -errno. */
 int client_attach(struct gpu_client *client, const struct rm_device *info);
 void client_done(struct gpu_client *client); /* closes; the driver frees the rest */

@@ -6,22 +6,26 @@
  * helpers, another registers what has been touched, and copies begin with the first piece that is ready.
  */
 #include "gpu/copy_inside.h"
-#include "gpu/slot.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
         TOUCHERS = 8,
         PAGE = 4096,
         CLASS_AT = 12,
         RESERVE_PART = 16, /* one part in so many of the host's memory is left to others */
+        NODES = 1024,      /* no kernel has more */
+        WORD_BITS = 8 * sizeof(unsigned long),
 };
 
 #define PIECE_SIZE (1ull * GIB)
@@ -82,6 +86,18 @@ static void touch_all(char *memory, bytes size)
                 (void)pthread_join(threads[n], NULL);
 }
 
+/* What is touched there for the first time comes from that node, as long as it has memory; else from another one. The
+ * kernel may not know nodes, or not let us: then all is as without. */
+static void memory_prefer(int node, void *memory, size_t size)
+{
+        unsigned long mask[NODES / WORD_BITS] = { 0 };
+
+        if (node < 0 || node >= NODES)
+                return;
+        mask[(size_t)node / WORD_BITS] = 1ul << (size_t)node % WORD_BITS;
+        (void)syscall(SYS_mbind, memory, size, MPOL_PREFERRED, mask, (unsigned long)NODES + 1, 0u);
+}
+
 /* Aligned to huge pages, and near the device: across the processors' own link a copy may be slower than the device's.
  * NULL: there is none. */
 static char *memory_new(bytes size, int node)
@@ -101,7 +117,7 @@ static char *memory_new(bytes size, int node)
         (void)madvise(memory, size, MADV_HUGEPAGE);
         (void)madvise(memory, size, MADV_DONTFORK);
         (void)madvise(memory, size, MADV_DONTDUMP);
-        slot_memory_at(node, memory, size);
+        memory_prefer(node, memory, size);
         return memory;
 }
 
@@ -211,7 +227,7 @@ static void room_join(struct room *room)
 
 void room_init(struct room *room)
 {
-        *room = (struct room){ .host_available = host_available, .node_of = slot_numa, .node = -1 };
+        *room = (struct room){ .host_available = host_available, .node_of = client_numa, .node = -1 };
         (void)pthread_mutex_init(&room->mutex, NULL);
         (void)pthread_cond_init(&room->changed, NULL);
 }

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "gpu/client.h"
 #include "gpu/nvml.h"
-#include "gpu/slot.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -123,7 +122,7 @@ static int find_one(const struct gpu_backend *backend, const struct rm_device *i
         int r;
 
         (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
-        device.numa = slot_numa(info);
+        device.numa = client_numa(info);
         r = ask_driver(backend, info, &device);
         if (r < 0 && r != -ENODEV)
                 return r;

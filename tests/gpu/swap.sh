@@ -115,8 +115,8 @@ both_ways() { # WAY N MIB ROUND
                 "$on_device" "${out_said#copies: }" "${said#copies: }")")
 }
 
-# The aims, where there is a device: of large pieces out and back at most a second and at four fifths of the link's rate;
-# of all that is left at most 600 MiB.
+# The aims, where there is a device: of large pieces out and back at most a second and at four fifths of the link's
+# rate; of all that is left at most 600 MiB.
 is_at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }'; } # VALUE MOST
 rate_of() { grep -oE '[0-9.]+ GB/s' <<< "$1" | cut -d' ' -f1; }              # WHAT-AN-EVENT-SAYS
 aims() { # N MIB ROUND

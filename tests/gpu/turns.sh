@@ -8,10 +8,10 @@
 #
 #       tests/gpu/turns.sh [BUILD]                about 7 minutes
 #
-# TRAINED="64 940": MiB and batches of each; MEM=60G of each; SWAP=200G; where the host has less than 230 GiB, "64 440",
-# 29G and 90G. TENANTS=3 (0: none); MINUTES=2 of all together. SLEEPERS="20 4 1024": how many, pieces and MiB of each (0:
-# none); SLEEPER_MEM=5G; BUSY="64 64": MiB and batches, BUSY_MEM=8G; SECONDS_EACH=20 of the busy one, alone and beside
-# them.
+# TRAINED="64 940": MiB and batches of each; MEM=60G of each; SWAP=200G; where the host has less than 230 GiB, "64
+# 440", 29G and 90G. TENANTS=3 (0: none); MINUTES=2 of all together. SLEEPERS="20 4 1024": how many, pieces and MiB of
+# each (0: none); SLEEPER_MEM=5G; BUSY="64 64": MiB and batches, BUSY_MEM=8G; SECONDS_EACH=20 of the busy one, alone
+# and beside them.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") || exit 1
