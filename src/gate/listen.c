@@ -298,7 +298,7 @@ static void serve_or_repeat(struct worker *worker)
         if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
                 restart_cache_keep(cache, worker->in, value, &worker->left);
         else if (r == 0 && value >= 0)
-                restart_cache_keep_delivered(cache, worker->in, value, &worker->left);
+                restart_cache_keep_delivered(cache, worker->in, value, &worker->left, call.delivered);
         restart_cache_end(cache, &call);
 }
 

@@ -327,6 +327,26 @@ static bool makes_or_ends(enum rm_kind kind)
         case RM_ATTACH_GPUS: /* a file that has devices takes no more (nv.c, 525 to 595) */
         case RM_ALLOC_EVENT:
         case RM_FREE_EVENT:
+        case RM_UVM_INITIALIZE:
+        case RM_UVM_CREATE_RANGE_GROUP:
+        case RM_UVM_DESTROY_RANGE_GROUP:
+        case RM_UVM_REGISTER_GPU_VASPACE:
+        case RM_UVM_UNREGISTER_GPU_VASPACE:
+        case RM_UVM_REGISTER_CHANNEL:
+        case RM_UVM_UNREGISTER_CHANNEL:
+        case RM_UVM_ENABLE_PEER_ACCESS:
+        case RM_UVM_DISABLE_PEER_ACCESS:
+        case RM_UVM_REGISTER_GPU:
+        case RM_UVM_UNREGISTER_GPU:
+        case RM_UVM_MAP_DYNAMIC_PARALLELISM:
+        case RM_UVM_CREATE_EXTERNAL:
+        case RM_UVM_MAP_EXTERNAL:
+        case RM_UVM_MAP_EXTERNAL_SPARSE:
+        case RM_UVM_UNMAP_EXTERNAL:
+        case RM_UVM_SEMAPHORE_POOL:
+        case RM_UVM_MM_INITIALIZE:
+        case RM_UVM_DEVICE_P2P:
+        case RM_UVM_FREE:
                 return true;
         default:
                 return false;
@@ -339,7 +359,7 @@ int reply(struct request *request, int value)
         move_leave(request);
         if (value < 0)
                 return value;
-        if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))
+        if (makes_or_ends(request->call.kind) && request_status(request) == RM_STATUS_OK)
                 request->worker->left = (struct restart_block){
                         .at = request->address,
                         .size = request->call.block_size < RESTART_BLOCK ? request->call.block_size : RESTART_BLOCK,

@@ -114,9 +114,7 @@ int mover_init(struct mover *mover, const struct gpu_backend *backend)
 /* What failed because the program was killed is no failure of the way. */
 static bool is_gone(struct mover *mover)
 {
-        enum gate_move_outcome outcome = mover->moved.outcome;
-
-        return (outcome == GATE_MOVE_AS_BEFORE || outcome == GATE_MOVE_LOST) && gate_wait(mover->gate, GONE_BY);
+        return mover->moved.outcome == GATE_MOVE_AS_BEFORE && gate_wait(mover->gate, GONE_BY);
 }
 
 static void *move(void *context)

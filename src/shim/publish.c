@@ -142,6 +142,8 @@ void publish_kept(struct shim *shim)
         look->at = now;
         look->is_over = false;
         look->has_thread = pthread_create(&look->thread, NULL, kept_look, shim) == 0;
+        if (!look->has_thread && !shim->control->move.kept_by)
+                shim->control->move.kept_by = CONTROL_KEPT_BY_SOMEBODY;
 }
 
 bool publish_is_away(void *context, pid_t process)

@@ -181,7 +181,7 @@ bool waiting_look(struct notify_listener *listener)
         listener->seen = state;
         if (is_all || now - listener->looked_at >= LOOK) {
                 listener->looked_at = now;
-                while (calls_look(listener, is_all, &ready))
+                while (calls_look(listener, is_all, &ready) && clock_now() - now < LOOK)
                         ;
                 if (!is_all && ready.first)
                         (void)calls_look(listener, true, &ready);

@@ -72,11 +72,12 @@ void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif 
 }
 
 void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
-                                  const struct restart_block *block)
+                                  const struct restart_block *block, nsec since)
 {
-        struct restart_answer answer = {
-                .thread = notification->pid, .call = notification->data, .value = value, .delivered = clock_now()
-        };
+        struct restart_answer answer = { .thread = notification->pid,
+                                         .call = notification->data,
+                                         .value = value,
+                                         .delivered = since ? since : clock_now() };
 
         block_keep(&answer, block);
         if (block->size)
@@ -153,6 +154,7 @@ bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
                 return false;
         memcpy(call->block, answer.block, answer.block_size);
         call->left = (struct restart_block){ answer.block_at, answer.block_size, call->block };
+        call->delivered = answer.delivered;
         *ret_value = answer.value;
         return true;
 }

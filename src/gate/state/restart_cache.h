@@ -12,7 +12,8 @@
  * The kernel may also lose an answer that it has taken: the signal had woken the caller already
  * (seccomp_do_user_notification, 6.18). So the answer to a call that makes or ends something is kept although it was
  * delivered, with the beginning of its block as we left it: the same call over the same block at once means that the
- * answer was lost, since the driver would refuse it. An answer from here may be lost as well, and is kept again.
+ * answer was lost, since the driver would refuse it. An answer from here may be lost as well, and is kept again, but no
+ * longer than the first one: a program that makes a call anew means it.
  *
  * Threads: any.
  */
@@ -43,7 +44,8 @@ struct restart_call {
         struct restart_call *next;
         uint32_t thread;
         struct restart_block
-                left; /* of one that is made again: what the first has left, for whoever keeps its answer */
+                left;   /* of one that is made again: what the first has left, for whoever keeps its answer */
+        nsec delivered; /* of one that is made again: when its answer was, for the first time; 0: it was not */
         uint8_t block[RESTART_BLOCK];
 };
 
@@ -71,9 +73,9 @@ void restart_cache_done(struct restart_cache *cache);
 void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
                         const struct restart_block *block);
 
-/* It was, and it made or ended something. */
+/* It was, and it made or ended something. since: when for the first time (struct restart_call); 0: now. */
 void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
-                                  const struct restart_block *block);
+                                  const struct restart_block *block, nsec since);
 
 /* A call comes: true if a call of its thread is still being served, for which restart_cache_begin would wait. */
 bool restart_cache_must_wait(struct restart_cache *cache, const struct seccomp_notif *notification);

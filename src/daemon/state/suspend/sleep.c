@@ -86,8 +86,8 @@ static void wake_if_called(struct daemon *daemon, struct tenant *tenant)
                                      .is_called = waiting && waiting->n };
         char cause[64] = "nobody is there any more who would wake it";
 
-        if (!sleeper_wakes(&tenant->sleeper, &view) || swap_is_kept_out(tenant))
-                return;
+        if (tenant->is_kept || !sleeper_wakes(&tenant->sleeper, &view) || swap_is_kept_out(tenant))
+                return; /* of one that is kept nobody is there who could have called */
         if (tenant->lease.swap) {
                 swap_ask(tenant);
                 return;

@@ -56,13 +56,13 @@ static void a_delivered_answer_is_given_again_over_the_same_block_only(void **st
         int64_t value = -1;
 
         (void)state;
-        restart_cache_keep_delivered(&restart_cache, &first, 7, &left);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left, 0);
         assert_true(comes(&first, &value));
         assert_int_equal(value, 7);
-        restart_cache_keep_delivered(&restart_cache, &first, 7, &left);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left, 0);
         block[100]++; /* another handle */
         assert_false(comes(&first, &value));
-        restart_cache_keep_delivered(&restart_cache, &first, 7, &nothing);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &nothing, 0);
         assert_false(comes(&first, &value));
 }
 
@@ -80,10 +80,29 @@ static void an_answer_that_was_given_again_may_be_lost_too(void **state)
         for (int n = 0; n < 3; n++) {
                 assert_true(restart_cache_begin(&restart_cache, &call, &first, -1, &value));
                 assert_int_equal(value, 7);
-                restart_cache_keep_delivered(&restart_cache, &first, value, &call.left);
+                restart_cache_keep_delivered(&restart_cache, &first, value, &call.left, call.delivered);
                 restart_cache_end(&restart_cache, &call);
         }
         block[100]++; /* another handle */
+        assert_false(comes(&first, &value));
+}
+
+/* However often it is given: whoever makes the call anew later means it. */
+static void a_delivered_answer_is_not_given_longer_for_being_given_again(void **state)
+{
+        uint8_t block[RESTART_BLOCK] = "made";
+        const struct restart_block left = { (uintptr_t)block, sizeof(block), block };
+        struct seccomp_notif first = notification_of((uintptr_t)block);
+        nsec long_ago = clock_now() - (RESTART_SECONDS - 1) * NSEC_PER_SEC;
+        struct restart_call call;
+        int64_t value = -1;
+
+        (void)state;
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left, long_ago);
+        assert_true(restart_cache_begin(&restart_cache, &call, &first, -1, &value));
+        restart_cache_end(&restart_cache, &call);
+        assert_int_equal(call.delivered, long_ago);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left, long_ago - NSEC_PER_SEC);
         assert_false(comes(&first, &value));
 }
 
@@ -150,6 +169,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_delivered_answer_is_given_again_over_the_same_block_only, set_up,
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(an_answer_that_was_given_again_may_be_lost_too, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_delivered_answer_is_not_given_longer_for_being_given_again, set_up,
+                                                tear_down),
                 cmocka_unit_test_setup_teardown(the_same_call_gets_the_answer_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(another_call_does_not_and_ends_it, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(another_thread_does_not, set_up, tear_down),
