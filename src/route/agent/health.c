@@ -47,7 +47,8 @@ static void let_back(struct fleet_replica *replica)
 {
         replica->is_tripped = false;
         json_decref(replica->acknowledged);
-        replica->acknowledged = NULL;
+        json_decref(replica->pushing); /* under way, perhaps without a word of its state */
+        replica->acknowledged = replica->pushing = NULL;
 }
 
 /* The module took it out of use, and it answers again. The more often that happens, the longer it stays out. */

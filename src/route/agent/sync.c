@@ -104,7 +104,7 @@ static void read_replicas(struct agent *agent, const json_t *list)
                 struct fleet_replica *replica = name ? fleet_find(&agent->fleet, name) : NULL;
 
                 if (replica && replica->is_several) {
-                        continue; /* its members are what counts */
+                        replica->is_there = true; /* it is to go: its members are what counts */
                 } else if (replica) {
                         read_replica(agent, replica, entry);
                 } else if (name && route_settings_is_name(name) &&
@@ -167,13 +167,17 @@ static void poll_state(struct agent *agent)
 
 /* ---- what is sent to it ----------------------------------------------------------------------------------------- */
 
-/* Whether the module has the former or the newer is not known: a configuration that equals none. */
-static void doubt(struct fleet_replica *replica)
+/* Whether the module has the former or what was said is not known: a configuration that equals none. A state that both
+ * have is known. */
+static void doubt(struct fleet_replica *replica, const json_t *said)
 {
+        json_t *state = json_object_get(replica->acknowledged, "state"), *known;
+
         if (!replica->acknowledged)
                 return;
+        known = json_equal(state, json_object_get(said, "state")) ? json_pack("{sO}", "state", state) : json_object();
         json_decref(replica->acknowledged);
-        replica->acknowledged = json_object();
+        replica->acknowledged = known;
 }
 
 static void on_pushed(void *context, const struct http_answer *answer)
@@ -189,9 +193,9 @@ static void on_pushed(void *context, const struct http_answer *answer)
                 replica->acknowledged = pushing;
                 return;
         }
-        json_decref(pushing);
         if (is_lost(answer))
-                doubt(replica);
+                doubt(replica, answer->status == LATE ? NULL : pushing); /* late: somebody else has said something */
+        json_decref(pushing);
         replica->push_at = agent->now + (is_lost(answer) ? RETRY_MSEC * NSEC_PER_MSEC : REFUSED_SECONDS * NSEC_PER_SEC);
         if (!is_lost(answer))
                 agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name,
@@ -203,10 +207,15 @@ static void on_forgotten(void *context, const struct http_answer *answer)
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (http_is_good(answer))
+        if (http_is_good(answer)) {
                 replica->must_forget = false;
-        else
+        } else if (answer->status == 404) { /* removed, by a call that was given up perhaps: nothing is known of it */
+                replica->must_forget = replica->is_there = false;
+                json_decref(replica->acknowledged);
+                replica->acknowledged = NULL;
+        } else {
                 replica->push_at = replica->agent->now + RETRY_MSEC * NSEC_PER_MSEC;
+        }
 }
 
 static void on_removed(void *context, const struct http_answer *answer)
@@ -215,7 +224,7 @@ static void on_removed(void *context, const struct http_answer *answer)
 
         replica->push = NULL;
         if (!http_is_good(answer) && answer->status != 404) {
-                doubt(replica); /* it may be listed again before this is known */
+                doubt(replica, NULL); /* it may be listed again before this is known */
                 replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }

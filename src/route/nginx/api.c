@@ -169,7 +169,7 @@ static const char *set_address(ngx_http_request_t *r, json_t *address, struct po
 static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body, uint64_t order)
 {
         struct pool_config config = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
-        int at = pool_find(pool, name);
+        int at = pool_find(pool, name), is_same;
         const char *why;
 
         if (at >= 0)
@@ -179,10 +179,11 @@ static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const cha
         why = why ? why : replica_body_read(body, &config);
         if (why)
                 return send_refusal(r, 400, why);
+        is_same = at >= 0 && pool->replicas[at].state == (uint32_t)config.state;
         at = pool_set(pool, &config, clock_now());
         if (at < 0)
                 return send_refusal(r, 409, "there are 64 replicas already");
-        if (json_object_get(body, "state"))
+        if (is_same && json_object_get(body, "state")) /* that it is another one is told already */
                 pool_told(pool, at, config.state);
         (void)is_late(&pool->replicas[at].order, order);
         sublet_ring();

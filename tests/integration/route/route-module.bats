@@ -183,6 +183,24 @@ teardown() {
         [ "$(of b state)" = '"up"' ]
 }
 
+@test "a replica that was put out, went and came back is out again at its next failure" {
+        local failed
+        replica a
+        replica b
+        put a
+        put b
+        api /v1/settings -X PUT -d '{"breaker_ms":600000}' > /dev/null # no single request is let through again
+        ask a '/replica/fault?kind=500&n=1000' -X POST > /dev/null
+        until_ eval 'code "$(chat "hi $RANDOM" 1)" > /dev/null; is '"'\"down\"'"' of a state'
+        put a '"state":"down"'
+        put a '"state":"up"'
+        [ "$(of a state)" = '"up"' ]
+        failed=$(of a failed)
+        until_ eval 'code "$(chat "hi $RANDOM" 1)" > /dev/null; [ "$(of a failed)" -gt "$failed" ]'
+        [ "$(of a failed)" -eq $((failed + 1)) ]
+        [ "$(of a state)" = '"down"' ]
+}
+
 @test "a replica that came back is not blamed for connections that its predecessor had" {
         replica a
         put a
