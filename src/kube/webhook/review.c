@@ -138,16 +138,32 @@ static void set_profile(const struct review_settings *settings, const json_t *co
         patch_add(patches, "add", path, has_context ? profile : json_pack("{s:o}", "seccompProfile", profile));
 }
 
-/* The containers of a list from `first` on. */
-static void mutate_list(const struct review_settings *settings, const json_t *pod, const char *list, size_t first,
+static bool is_in(const json_t *containers, const char *name)
+{
+        const json_t *container;
+        size_t i;
+
+        json_array_foreach (containers, i, container) {
+                const char *other = text_at(container, "name");
+
+                if (name && other && !strcmp(name, other))
+                        return true;
+        }
+        return false;
+}
+
+/* The containers of a list, but for those that are in another one, too: by their names, for their order may change. */
+static void mutate_list(const struct review_settings *settings, const json_t *pod, const char *list, const json_t *but,
                         json_t *patches)
 {
         const json_t *containers = json_object_get(json_object_get(pod, "spec"), list);
         char at[64];
 
-        for (size_t i = first; i < json_array_size(containers); i++) {
+        for (size_t i = 0; i < json_array_size(containers); i++) {
                 const json_t *container = json_array_get(containers, i);
 
+                if (is_in(but, text_at(container, "name")))
+                        continue;
                 (void)snprintf(at, sizeof(at), "/spec/%s/%zu", list, i);
                 strip_environment(container, at, patches);
                 if (!asks(container))
@@ -182,7 +198,7 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
         if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
                 patch_add(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
         for (size_t k = 0; k < LISTS_AT_CREATION; k++) /* all containers: one can pass an open descriptor to another */
-                mutate_list(settings, pod, lists[k], 0, patches);
+                mutate_list(settings, pod, lists[k], NULL, patches);
         patch_counts(pod, patches);
 }
 
@@ -194,7 +210,7 @@ static void mutate_added(const struct review_settings *settings, const json_t *r
                      *old = json_object_get(json_object_get(request, "oldObject"), "spec");
 
         if (part && !strcasecmp(part, list) && rents(pod))
-                mutate_list(settings, pod, list, json_array_size(json_object_get(old, list)), patches);
+                mutate_list(settings, pod, list, json_object_get(old, list), patches);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------- */

@@ -390,6 +390,7 @@ static void an_added_container_gets_our_profile_and_no_device(void **state)
         static const char old[] = CLASS ",\"ephemeralContainers\":[{\"name\":\"first\"}]",
                           new[] = CLASS ",\"ephemeralContainers\":[{\"name\":\"first\"},{\"name\":\"second\",\"env\":"
                                         "[{\"name\":\"NVIDIA_VISIBLE_DEVICES\",\"value\":\"all\"}]}]",
+                          first[] = CLASS ",\"ephemeralContainers\":[{\"name\":\"second\"},{\"name\":\"first\"}]",
                           rents[] = "{\"name\":\"c\"," RENTS "," OURS "}";
         json_t *patches = added(rents, old, new);
 
@@ -401,6 +402,10 @@ static void an_added_container_gets_our_profile_and_no_device(void **state)
         json_decref(patches);
         assert_null(added("{\"name\":\"c\"}", old, new)); /* a pod that rents nothing */
         assert_null(added(rents, new, new));
+        patches = added(rents, old, first); /* whoever lists them otherwise */
+        assert_int_equal(json_array_size(patches), 2);
+        assert_string_equal(path_of(patches, 1), "/spec/ephemeralContainers/0/securityContext");
+        json_decref(patches);
 }
 
 /* The answer to `user`, who creates a pod on n1 that rents, in our class and under our profile. */
