@@ -65,6 +65,7 @@ daemon_begin() { # OPTION...
 daemon_stop() {
         kill "$daemon"
         wait "$daemon"
+        daemon=''
         unset SUBLET_DIR
 }
 
@@ -119,6 +120,10 @@ others_mps() {
         local before pipe
         if ! command -v nvidia-cuda-mps-control > /dev/null || ! command -v setpriv > /dev/null; then
                 skip "a group's MPS server is its user's" 'no nvidia-cuda-mps-control, or no setpriv'
+                return
+        fi
+        if ! setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet"; then
+                skip "a group's MPS server is its user's" "no other user reaches $sublet"
                 return
         fi
         chmod 755 "$work" "$SUBLET_DIR"

@@ -323,7 +323,7 @@ for attack in ${ATTACKS:-caller-raw caller-own-filter caller-passed export-in-so
         done
         said=$(logged "$attack" | grep -o 'holding mib=[0-9]*\|cannot.*\|setup.*' | tail -n 1)
         check "as root of its image, $attack: at most its quota of 1024 MiB ($most; ${said:-it said nothing})" \
-                "$([ $most -le 1040 ] && logged "$attack" | grep -q ended && echo y)"
+                "$([ $most -le 1040 ] && [[ $said == @(holding|cannot)* ]] && logged "$attack" | grep -q ended && echo y)"
         rm "$work/static/$attack.json"
         for_seconds 40 ended "$attack"
 done

@@ -83,7 +83,7 @@ wait_until() {
         until "$@" > /dev/null 2>&1; do
                 [ $((SECONDS - since)) -lt "${patience:-90}" ] || return 1
                 sleep "0.$(printf %03d "$pause")"
-                [ "$pause" -ge 200 ] || pause=$((pause * 3 / 2))
+                [ "$pause" -ge "${pause_most:-200}" ] || pause=$((pause * 3 / 2))
         done
 }
 

@@ -131,7 +131,7 @@ kill_all() {
                 "$sublet" "$way" "$name" > /dev/null 2>&1 3>&- &
                 asked=$!
                 # As often as not from when the checkpoint begins: a suspension waits before that.
-                if [ "$by" = checkpoint ] && [ $((RANDOM % 2)) -eq 0 ] && patience=3 wait_for checkpoint_of "$daemon"; then
+                if [ "$by" = checkpoint ] && [ $((RANDOM % 2)) -eq 0 ] && patience=3 pause_most=20 wait_for checkpoint_of "$daemon"; then
                         delay=$((RANDOM % (span[resume] + 50)))
                 fi
                 sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"

@@ -228,7 +228,7 @@ gib_hours() { "$sublet" usage --json "$1" | jq ".[0].$2"; } # NAME FIELD
         holder one 1536 --mem 3G
         "$sublet" suspend one > "$machine/asked" 2>&1 &
         local asked=$! helper
-        wait_for pgrep -P "$daemon" -f 'sublet checkpoint'
+        pause_most=20 wait_for pgrep -P "$daemon" -f 'sublet checkpoint' # it does not live long
         helper=$(pgrep -P "$daemon" -f 'sublet checkpoint')
         kill -KILL "$helper"
         wait "$asked" || grep -q "'one' is running: the helper ended" "$machine/asked"
