@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
         /* Per mille of what a tenant has allocated that can move by copies, below which the driver's way is gone. */
@@ -68,6 +69,15 @@ int by_shim_start(struct daemon *daemon, struct tenant *tenant, bool suspends)
         tenant->suspension.serial = serial;
         tenant->suspension.is_moving = true;
         return 0;
+}
+
+enum suspension_input by_shim_outcome(const char *outcome)
+{
+        if (!strcmp(outcome, "done"))
+                return SUSPENSION_IS_DONE;
+        if (!strcmp(outcome, "lost"))
+                return SUSPENSION_IS_LOST;
+        return strcmp(outcome, "gone") ? SUSPENSION_AS_BEFORE : SUSPENSION_IS_GONE;
 }
 
 void by_shim_how(const json_t *body, char *text)

@@ -20,6 +20,9 @@ bool by_shim_is_so(const struct tenant *tenant);
 /* Asks the shim. 0; -errno. */
 int by_shim_start(struct daemon *daemon, struct tenant *tenant, bool suspends);
 
+/* What became of a way, in the shim's word: docs/messages.md, `moved`. Another word is as "as-before". */
+enum suspension_input by_shim_outcome(const char *outcome);
+
 /* What the shim's answer says of the way, for people: into BY_SHIM_HOW bytes. */
 void by_shim_how(const json_t *body, char *text);
 

@@ -304,15 +304,6 @@ void suspend_reap(struct daemon *daemon, pid_t process, int status)
         }
 }
 
-static enum suspension_input outcome_of(const char *outcome)
-{
-        if (!strcmp(outcome, "done"))
-                return SUSPENSION_IS_DONE;
-        if (!strcmp(outcome, "gone"))
-                return SUSPENSION_IS_GONE;
-        return strcmp(outcome, "lost") ? SUSPENSION_AS_BEFORE : SUSPENSION_IS_LOST;
-}
-
 /* What its shim cannot move, the driver may. */
 void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *body)
 {
@@ -334,7 +325,7 @@ void suspend_moved(struct daemon *daemon, struct tenant *tenant, const json_t *b
                 suspend_start(daemon, tenant);
                 return;
         }
-        step(daemon, tenant, outcome_of(outcome));
+        step(daemon, tenant, by_shim_outcome(outcome));
 }
 
 /* Each of its waits has an end: what has not ended by now is stuck in the driver. */
