@@ -107,14 +107,14 @@ load ../route-agent
 @test "what an engine says of itself does not let it back when the module has put it out" {
         replica a --scale 0.2
         listed a
-        configure 'scrape: 100ms' 'health_every: 600s' 'breaker_time: 600s'
+        configure 'scrape: 100ms' 'health: off' 'breaker_time: 600s'
         agent_start
         until_ is up state a
         replica b --instant
         listed b
         ask a /v1/chat/completions --max-time 300 -d "$(chat "$(long 40000)" 1000)" > /dev/null 2>&1 & # not by the router
         one=$!
-        configure 'scrape: 100ms' 'health_every: 600s' 'breaker_time: 600s'
+        configure 'scrape: 100ms' 'health: off' 'breaker_time: 600s'
         until_ is up state b
         until_ eval '[ "$(of a kv_permille)" -gt 5 ]'
         ask a '/replica/fault?kind=500' -X POST > /dev/null
