@@ -106,7 +106,8 @@ static void that_memory_is_about_to_leave_is_said_before_any_does(void **state)
         assert_true(says_away(run[1]));
         talk_away(shim);
         assert_int_equal(message_receive(run[1], &message), MESSAGE_E_NONE); /* nothing takes it back */
-        shim->mover.has_thread = shim->mover.has_next = false;               /* it has come to nothing */
+        shim->mover.has_thread = false;                                      /* it has come to nothing */
+        shim->mover.has_next = false;
         talk_away(shim);
         assert_false(says_away(run[1]));
         (void)close(daemon[0]), (void)close(daemon[1]);
