@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 
         if (argc > 1 && (cuInit(0) != CUDA_SUCCESS || pthread_create(&thread, NULL, map_part, argv)))
                 return 2;
-        (void)usleep(100 * 1000);
+        (void)usleep(argc > 1 ? 500 * 1000 : 100 * 1000); /* of a thread the gate sees that it waits, some ms later */
         if (!memory_take(&at))
                 return 3;
         printf("memory at 0x%llx\n", (unsigned long long)at);
