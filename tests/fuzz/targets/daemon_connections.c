@@ -11,6 +11,7 @@
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
 #include "daemon/containers/pending.h"
+#include "daemon/state/mps.h"
 #include "daemon/state/shims.h"
 #include "daemon/store/store.h"
 #include "wire/messages.h"
@@ -348,6 +349,9 @@ static void end(void)
                 tenants_take(&node->tenants, tenant);
                 tenant_free(tenant);
         }
+        mps_tick(node);
+        for (unsigned int i = 0; i < DEVICES; i++)
+                require(!node->devices[i].mps);
         allocations_done(&node->allocations);
         (void)loop_free(node->loop);
         free(node);
