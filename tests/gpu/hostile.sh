@@ -140,8 +140,12 @@ for name in "${attacks[@]}"; do
         { echo "# $name: at most $most MiB on the device"; cat "$work/$name.out" "$work/report"; } >> "$log" 2>&1
         check "$name: at most the quota on the device ($most of $its MiB)" "$([ $most -le $((its + slack)) ] && echo y)"
         check "$name: nothing is held at the end" "$(grep -q '"held_bytes":[1-9]' "$work/report" || echo y)"
-        for ((i = 0; i < 50; i++)); do [ "$(used)" -gt $((before + 2)) ] || break; sleep 0.1; done
-        check "$name: the device has what it had before" "$([ "$(used)" -le $((before + 2)) ] && echo y)"
+        for ((i = 0; i < 50; i++)); do
+                now=$(($(used) - before))
+                [ $now -gt 2 ] || break
+                sleep 0.1
+        done
+        check "$name: the device has what it had before ($now MiB)" "$([ $now -le 2 ] && echo y)"
         table+=("$(printf '%-24s %9s %9s' "$name" "${native[$name]}" $most)")
 done
 

@@ -58,7 +58,7 @@ if [ "${SERVER_FAST:-}" ]; then
 fi
 # family_lane FAMILY: all sizes of one family, one line each
 family_lane() {
-        local family=$1 size step mib name got last native code
+        local family=$1 size step mib name got last native refused code
         for size in "${sizes[@]}"; do
                 read -r step mib <<< "$size"
                 [ "$family $step" = "mempool-export 16384" ] && continue # libcuda's importer ends, natively, too
@@ -69,8 +69,15 @@ family_lane() {
                 code=$?
                 got=$(field got_mib < <(grep '^family=' "$work/lanes/$name.out"))
                 last=$(field last < <(grep '^family=' "$work/lanes/$name.out"))
+                refused=$(field last < <(grep '^family=' "$work/lanes/$name-native.out"))
                 printf '%-15s %6s MiB of %6s: native %6s, tenant %6s %s\n' "$family" "$step" "$mib" "${native:-?}" \
                         "${got:-?}" "$last" >> "$work/lanes/table-$family"
+                # Arrays have a largest size.
+                if [ "$native $refused" = "0 CUDA_ERROR_INVALID_VALUE" ]; then
+                        verdict "$family $step MiB: refused as natively" \
+                                "$([ "$got $last" = "0 CUDA_ERROR_INVALID_VALUE" ] && is_empty "$work/lanes/$name.report")" >> "$work/lanes/tap-$family"
+                        continue
+                fi
                 {
                         verdict "$family $step MiB: runs natively" "$(grep '^after=ok' "$work/lanes/$name-native.out")"
                         verdict "$family $step MiB: ends at the quota and is usable afterwards" \
