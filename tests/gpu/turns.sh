@@ -89,11 +89,11 @@ has_no_bad() { ! "$sublet" events | grep -E 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST|
 
 is_about() { awk -v a="$1" -v b="$2" -v by="$3" 'BEGIN { d = a - b; exit !(d <= by && -d <= by) }'; } # VALUE OTHER BY
 of_time() { [ -n "${SUBLET_SIM:-}" ] || check "$@"; } # the simulator's copies say nothing about time
-daemon_begin() {
+daemon_begin() { # NAME SWAP
         export SUBLET_DIR=$work/$1
         mkdir -p "$SUBLET_DIR"
         tenants=() feeds=()
-        "$sublet" daemon --dir "$SUBLET_DIR" --suspend-by copies --swap "$swap" >> "$log" 2>&1 < /dev/null &
+        "$sublet" daemon --dir "$SUBLET_DIR" --suspend-by copies --swap "$2" >> "$log" 2>&1 < /dev/null &
         daemon=$!
         until_is 30 "$sublet" ps -q
 }
@@ -126,7 +126,7 @@ a_minute() { # WHICH
 
 turns() {
         local first i name longest=one
-        daemon_begin turns
+        daemon_begin turns "$swap"
         one_of one
         check "one tenant is at work" until_is 60 is_further one 0
         first=$(steps one)
@@ -182,7 +182,7 @@ wake() { # NAME: its milliseconds, from its input until all its words were compa
 
 sleepers() { # N PIECES MIB
         local i before beside ms most=0 took=()
-        daemon_begin sleepers
+        daemon_begin sleepers "$(($1 * ($2 * $3 + 600) / 1024 + 2))G" # each holds a context's memory besides
         begin busy --mem "${BUSY_MEM:-8G}" -- "$work/trained" "${busy[@]}" 0
         check "the busy one is at work" until_is 60 is_further busy 0
         before=$(rate "${SECONDS_EACH:-20}")

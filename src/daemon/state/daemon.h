@@ -121,6 +121,7 @@ struct daemon {
         unsigned int n_devices;
         struct together *together; /* which gangs are on; shared by the schedulers of all devices */
         struct tenants tenants;
+        struct tenant_way ways[2][2]; /* the latest of any tenant, of a GiB at least: by copies, back */
         struct allocations allocations;
         nsec ghosts_at; /* clock_now of the latest search for ghosts */
 

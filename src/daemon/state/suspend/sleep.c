@@ -6,6 +6,8 @@
 #include "daemon/state/daemon.h"
 
 #include "base/err.h"
+#include "gate/gate.h"
+#include "daemon/state/events.h"
 #include "daemon/state/shims.h"
 #include "daemon/state/suspend/by_shim.h"
 
@@ -58,18 +60,32 @@ static bool holds_memory(const struct daemon *daemon, const struct tenant *tenan
         return false;
 }
 
+/* Once until it sleeps. */
+static void stay(struct daemon *daemon, struct tenant *tenant, const char *why)
+{
+        sleeper_stays(&tenant->sleeper);
+        if (tenant->is_sleepless_told)
+                return;
+        tenant->is_sleepless_told = true;
+        event_emit(daemon, EVENT_ROOM_NOT_MADE, tenant, -1, "it is idle and stays on the device: %s", why);
+}
+
 static void sleep_if_idle(struct daemon *daemon, struct tenant *tenant)
 {
         struct sleeper_view view;
         struct err err = { 0 };
         char cause[64];
 
-        if (!tenant->lease.sleep_after || !holds_memory(daemon, tenant) || suspend_check(tenant, &err) < 0 ||
-            swap_fit_suspended(&daemon->tenants, tenant, &err) < 0)
+        if (!tenant->lease.sleep_after || !holds_memory(daemon, tenant) || suspend_check(tenant, &err) < 0)
                 return;
         sleep_signs(daemon, tenant, &view);
         if (!sleeper_sleeps(&tenant->sleeper, &view))
                 return;
+        if (swap_fit_suspended(&daemon->tenants, tenant, &err) < 0) {
+                stay(daemon, tenant, err.text);
+                return;
+        }
+        tenant->is_sleepless_told = false;
         if (control_block_waiting(tenant->control))
                 control_block_waiting(tenant->control)->is_idle = 1;
         (void)snprintf(cause, sizeof(cause), "idle for %.0f s",

@@ -28,6 +28,11 @@ bool sleeper_sleeps(struct sleeper *sleeper, const struct sleeper_view *view)
         return true;
 }
 
+void sleeper_stays(struct sleeper *sleeper)
+{
+        sleeper->slept_at = 0;
+}
+
 bool sleeper_wakes(const struct sleeper *sleeper, const struct sleeper_view *view)
 {
         bool is_left = sleeper->slept_at && !view->has_waker;

@@ -51,6 +51,9 @@ struct sleeper_view {
 /* Looks at one that runs. True: it is to be suspended, and from here on counts as put to sleep. */
 bool sleeper_sleeps(struct sleeper *sleeper, const struct sleeper_view *view);
 
+/* It was to be suspended, and has not been: as if it had not been time yet. */
+void sleeper_stays(struct sleeper *sleeper);
+
 /* Of one that is suspended. */
 bool sleeper_wakes(const struct sleeper *sleeper, const struct sleeper_view *view);
 

@@ -102,19 +102,30 @@ static enum swapper_place place_of(const struct tenant *tenant)
         }
 }
 
-/* What it took the last time, but for what is more than it had then; and not more than thrice what it is taken to be as
- * long as that is not known, for the tenant has its hand in how long it takes. by_copies: as it would go the first
- * time. */
-static nsec way_cost(const struct tenant_way *way, bytes size, bool by_copies, bool is_back)
+/* Of one that was not moved yet: as the latest that was, for it is the machine that makes them slow or fast. */
+static nsec as_others(const struct tenant_way *others, const struct way_guess *by, bytes size)
 {
-        const struct way_guess *by = &guesses[way->took ? way->by_copies : by_copies][is_back];
+        nsec took = (nsec)((double)others->took * (double)size / (double)others->moved);
+
+        return took < by->least ? by->least : took;
+}
+
+/* What it took the last time, but for what is more than it had then; and not more than thrice what it is taken to be as
+ * long as that is not known, for a tenant has its hand in how long it takes. by_copies: as it would go the first
+ * time. */
+static nsec way_cost(const struct daemon *daemon, const struct tenant_way *way, bytes size, bool by_copies,
+                     bool is_back)
+{
+        bool copies = way->took ? way->by_copies : by_copies;
+        const struct tenant_way *others = &daemon->ways[copies][is_back];
+        const struct way_guess *by = &guesses[copies][is_back];
         nsec guess = by->least + (nsec)((double)size / GIB * (double)by->a_gib), known = way->took;
 
         if (!size)
                 return 0;
         if (!way->took)
-                return guess;
-        if (size > way->moved)
+                known = others->took ? as_others(others, by, size) : guess;
+        else if (size > way->moved)
                 known += (nsec)((double)(size - way->moved) / GIB * (double)by->a_gib);
         return known < 3 * guess ? known : 3 * guess;
 }
@@ -123,8 +134,8 @@ nsec swap_move_cost(const struct daemon *daemon, const struct tenant *tenant, by
 {
         bool by_copies = by_shim_is_tried(daemon, tenant);
 
-        return way_cost(&tenant->swap.out, size, by_copies, false) +
-               way_cost(&tenant->swap.back, size, by_copies, true);
+        return way_cost(daemon, &tenant->swap.out, size, by_copies, false) +
+               way_cost(daemon, &tenant->swap.back, size, by_copies, true);
 }
 
 static void row_fill(struct daemon *daemon, struct tenant *tenant, nsec now, struct swapper_tenant *ret)
@@ -293,6 +304,8 @@ void swap_moved(struct tenant *tenant, bool is_out, bool by_copies, nsec took, b
                 tenant->swap.kept = 0;
         if (moved)
                 *way = (struct tenant_way){ took, moved, by_copies };
+        if (moved >= GIB)
+                tenant->daemon->ways[by_copies][!is_out] = *way;
 }
 
 void swap_failed(struct tenant *tenant, bool is_out)

@@ -262,6 +262,24 @@ static void a_turn_is_as_long_as_the_way_by_which_it_moves_demands(void **state)
         assert_int_equal(swap_move_cost(daemon, a, 10 * GIB), 20100 * NSEC_PER_MSEC);
 }
 
+static void one_that_was_not_moved_yet_is_taken_to_move_as_the_latest_that_was(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = swapping(daemon, "a", 20), *b = swapping(daemon, "b", 20);
+
+        daemon->settings.suspend_by = SUSPEND_BY_COPIES;
+        swap_moved(a, true, true, 1 * NSEC_PER_MSEC, GIB / 2); /* too little to tell */
+        assert_int_equal(swap_move_cost(daemon, b, 40 * GIB), (3500 + 1300) * NSEC_PER_MSEC);
+        swap_moved(a, true, true, 500 * NSEC_PER_MSEC, 20 * GIB);
+        swap_moved(a, false, true, 400 * NSEC_PER_MSEC, 20 * GIB);
+        assert_int_equal(swap_move_cost(daemon, b, 40 * GIB), (1000 + 800) * NSEC_PER_MSEC);
+        assert_int_equal(swap_move_cost(daemon, b, 1 * GIB), (300 + 100) * NSEC_PER_MSEC);
+        swap_moved(a, true, true, 60 * NSEC_PER_SEC, 20 * GIB); /* and nobody has another's turns grow without end */
+        assert_int_equal(swap_move_cost(daemon, b, 40 * GIB), (3 * 3500 + 800) * NSEC_PER_MSEC);
+        daemon->settings.suspend_by = SUSPEND_BY_CHECKPOINT; /* the other means is not known by this one */
+        assert_int_equal(swap_move_cost(daemon, b, 10 * GIB), 15 * NSEC_PER_SEC);
+}
+
 static void one_that_its_user_suspended_by_copies_is_not_brought_in_by_its_work(void **state)
 {
         struct daemon *daemon = *state;
@@ -276,6 +294,28 @@ static void one_that_its_user_suspended_by_copies_is_not_brought_in_by_its_work(
         a->control->waiting.is_idle = 1; /* it was put to sleep, which its user did not ask for */
         sleep_look(daemon);
         assert_true(swap_is_asked(a));
+}
+
+static void one_that_is_idle_and_for_which_the_host_has_no_room_stays_and_is_told_once(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 20, 0);
+
+        a->lease.sleep_after = 1;
+        a->control->devices[0].held = 10 * GIB;
+        a->control->devices[0].can_watch = true;
+        a->waker_until = clock_now() + 100 * NSEC_PER_SEC;
+        daemon->tenants.swap = 9 * GIB;
+        for (int i = 0; i < 3; i++) {
+                a->control->devices[0].checked_at = clock_now();
+                sleep_look(daemon);
+        }
+        assert_int_equal(a->suspension.state, SUSPENSION_RUNNING);
+        assert_int_equal(fake_events(daemon, "ROOM_NOT_MADE"), 1);
+        assert_non_null(strstr(fake_latest_detail(daemon), "stays on the device: 'a' holds 10 GiB"));
+        daemon->tenants.swap = 10 * GIB;
+        sleep_look(daemon);
+        assert_int_equal(a->suspension.state, SUSPENSION_SUSPENDING);
 }
 
 int main(void)
@@ -296,10 +336,14 @@ int main(void)
                 cmocka_unit_test_setup_teardown(who_is_asked_for_comes_in_and_makes_another_leave, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(who_holds_something_waits_again_and_not_before_its_turn_is_paid, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(one_that_was_not_moved_yet_is_taken_to_move_as_the_latest_that_was,
+                                                set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_turn_is_as_long_as_the_way_by_which_it_moves_demands, set_up,
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(one_that_its_user_suspended_by_copies_is_not_brought_in_by_its_work,
                                                 set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        one_that_is_idle_and_for_which_the_host_has_no_room_stays_and_is_told_once, set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
