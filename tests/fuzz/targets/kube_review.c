@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any AdmissionReview: both answers are whole and carry its uid, and a patch names only what is there. */
+/* Any AdmissionReview: both answers are whole and carry its uid, and only one that allows has a patch. */
 #include "kube/webhook/review.h"
 
 #include <stdint.h>
@@ -14,9 +14,13 @@ static void check(const json_t *review, bool is_mutating)
                 "gpu-scheduler", "sublet", "sublet.json", "extender", { 3, GIB, 80 * GIB, "gpu-scheduler" }
         };
         json_t *said = review_answer(&settings, review, is_mutating);
-        const json_t *response = json_object_get(said, "response");
+        const json_t *response = json_object_get(said, "response"), *allowed = json_object_get(response, "allowed");
+        const char *asked = json_string_value(json_object_get(json_object_get(review, "request"), "uid")),
+                   *uid = json_string_value(json_object_get(response, "uid"));
 
-        if (!json_is_boolean(json_object_get(response, "allowed")) || !json_is_string(json_object_get(response, "uid")))
+        if (!json_is_boolean(allowed) || !uid || strcmp(uid, asked ? asked : "") != 0)
+                abort();
+        if (json_object_get(response, "patch") && (!is_mutating || !json_is_true(allowed)))
                 abort();
         json_decref(said);
 }
