@@ -105,6 +105,7 @@ finish() {
         end containerd TERM
         end daemon TERM
         umount -l "${folders[@]}" "$work/state" 2> /dev/null
+        [ ! -e "$work/ld.so.cache" ] || umount -l /etc/ld.so.cache
         rm -rf --one-file-system "$work"
 }
 trap finish EXIT
@@ -116,9 +117,11 @@ else
         python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$folder/kube.tar.xz" "$work/bin" || exit 1
 fi
 export PATH=$work/bin:$PATH
-# runc starts itself anew without any environment, so its library has to be where all are looked for.
+# runc starts itself anew without any environment, so its library has to be where all are looked for: in the list of
+# libraries as this run sees it, from a folder that goes with it.
 if ! ldconfig -p | grep -q libseccomp.so.2; then
-        cp "$work"/bin/lib/libseccomp.so.2 /usr/lib/ && ldconfig
+        mkdir "$work/seccomp" && cp "$work"/bin/lib/libseccomp.so.2 "$work/seccomp/" || exit 1
+        ldconfig -X -C "$work/ld.so.cache" "$work/seccomp" && mount --bind "$work/ld.so.cache" /etc/ld.so.cache || exit 1
 fi
 net=(ip)
 command -v ip > /dev/null || net=(env LD_LIBRARY_PATH="$work/bin/lib" "$work/bin/lib/ip")
