@@ -195,6 +195,18 @@ refused() {
         [ -z "$("$sublet" ps -q)" ]
 }
 
+@test "where the bundles are not seen, what rents nothing waits and is refused, and what rents has its allocation" {
+        daemon_start --patience 2s
+        allocate 'u1 main 0 8'
+        SECONDS=0
+        run runtime "$SUBLET_DIR/seccomp.sock" "$(state c1 /nowhere u2 side)" "$families" meminfo
+        [[ $output != *total_mib* ]]
+        wait_for refused 'container shop/web/side: nothing is allocated to it'
+        [ "$SECONDS" -ge 1 ]
+        run -0 runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 /nowhere u1 main)" "$families" meminfo
+        [[ $output == *total_mib=8192* ]]
+}
+
 @test "an allocation is one container's at a time, and the next one's when that is gone" {
         daemon_start --patience 1s # c2 waits as long
         allocate 'u1 main 0 8'
