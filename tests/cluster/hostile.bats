@@ -59,6 +59,12 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         with='.spec.containers[0].securityContext = {seccompProfile: {type: "RuntimeDefault"}}'
         refused profile "$(rents main 2 "" "$idle")"
         [[ $said = *'seccomp profile'* ]]
+        with='.spec.hostPID = true'
+        refused numbers "$(rents main 2 "" "$idle")"
+        [[ $said = *'may not have hostPID'* ]]
+        with='.spec.volumes = [{name: "v", hostPath: {path: "/var/run/sublet"}}]'
+        refused sockets "$(rents main 2 "" "$idle")"
+        [[ $said = *'/var/run/sublet, where Sublet, kubelet or the runtime'* ]]
 }
 
 @test "a container of the runtime class that was allocated nothing gets no GPU" {

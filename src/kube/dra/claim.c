@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "kube/client/reach.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -212,6 +213,7 @@ static int judge_pod(const struct claim_view *view, const json_t *pod, struct er
 {
         static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
         const json_t *spec = json_object_get(pod, "spec"), *container;
+        char reached[160];
         size_t i;
 
         if (strcmp(claim_text(spec, "nodeName"), view->node) != 0)
@@ -220,6 +222,8 @@ static int judge_pod(const struct claim_view *view, const json_t *pod, struct er
         if (strcmp(claim_text(spec, "runtimeClassName"), view->runtime_class) != 0)
                 return err_say(err, -EPERM, "a pod with a claim of " DRA_DRIVER " runs in runtime class %.63s",
                                view->runtime_class);
+        if (reach_is_wide(spec, reached, sizeof(reached)))
+                return err_say(err, -EPERM, "a pod with a claim of " DRA_DRIVER " may not have %s", reached);
         for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
                 json_array_foreach (json_object_get(spec, lists[k]), i, container)
                         if (judge_container(container, json_object_get(spec, "securityContext"), err) < 0)

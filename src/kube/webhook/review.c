@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "kube/client/names.h"
+#include "kube/client/reach.h"
 #include "kube/extender/object.h"
 #include "kube/webhook/answer.h"
 #include "kube/webhook/patch.h"
@@ -309,6 +310,7 @@ static bool judge_spec(const struct review_settings *settings, const json_t *pod
 {
         const json_t *spec = json_object_get(pod, "spec"), *container;
         const char *class = text_at(spec, "runtimeClassName"), *node = text_at(spec, "nodeName");
+        char reached[WHY / 2];
         size_t i;
 
         /* It would count on every device of the node (cluster.h C3), and never run. */
@@ -322,6 +324,10 @@ static bool judge_spec(const struct review_settings *settings, const json_t *pod
         if (settings->runtime_class && (!class || strcmp(class, settings->runtime_class) != 0)) {
                 (void)snprintf(why, WHY, "a pod that rents a GPU runs in runtime class %.100s",
                                settings->runtime_class);
+                return false;
+        }
+        if (is_new && reach_is_wide(spec, reached, sizeof(reached))) {
+                (void)snprintf(why, WHY, "a pod that rents a GPU may not have %s", reached);
                 return false;
         }
         for (size_t k = 0; k < ARRAY_SIZE(lists); k++)

@@ -140,6 +140,10 @@ static void test_outside(void **state)
         assert_int_equal(refused(QUARTER, POD("u", "'containers':[{'name':'main'," USES "}],"
                                                    "'securityContext':{'seccompProfile':{'type':'RuntimeDefault'}}")),
                          -EPERM);
+        assert_int_equal(refused(QUARTER, POD("u", "'containers':[{'name':'main'," USES "}],'hostPID':true")), -EPERM);
+        assert_int_equal(refused(QUARTER, POD("u", "'containers':[{'name':'main'," USES "}],"
+                                                   "'volumes':[{'name':'v','hostPath':{'path':'/run/sublet'}}]")),
+                         -EPERM);
         assert_int_equal(refused(QUARTER, "{'spec':{'nodeName':'n2','runtimeClassName':'sublet'}}"), -EINVAL);
 }
 

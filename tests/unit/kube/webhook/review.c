@@ -246,6 +246,11 @@ static void what_would_bypass_the_gate_is_refused(void **state)
                 { "{\"name\":\"c\"," RENTS "," OURS "}", CLASS,
                   "\"container.seccomp.security.alpha.kubernetes.io/c\":\"localhost/sublet.json\"", NULL },
                 { "{\"name\":\"c\"," RENTS "," OURS "}", CLASS ",\"nodeName\":\"n1\"", "", "leave nodeName unset" },
+                { "{\"name\":\"c\"," RENTS "," OURS "}", CLASS ",\"hostPID\":true", "", "may not have hostPID" },
+                { "{\"name\":\"c\"," RENTS "," OURS "}",
+                  CLASS ",\"volumes\":[{\"name\":\"v\",\"hostPath\":{\"path\":\"/var/run/sublet\"}}]", "",
+                  "the node's /var/run/sublet" },
+                { "{\"name\":\"c\"}", ",\"hostPID\":true", "", NULL }, /* it rents nothing */
                 { "{\"name\":\"c\",\"resources\":{\"limits\":{\"sublet.dev/gpu-mem\":\"1.5\"}}}", CLASS, "",
                   "whole number" },
                 { "{\"name\":\"c\",\"resources\":{\"requests\":{\"sublet.dev/gpu-share\":\"50\"}}}", CLASS, "",
