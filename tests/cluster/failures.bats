@@ -92,16 +92,19 @@ plain() {
         runs after
 }
 
-@test "the device plugin is away: what runs does not notice, nothing new starts; then all as before" {
+@test "the device plugin is away: what runs does not notice; what comes next is failed, then the node offers nothing; then all as before" {
         part_end plugin
         grows one
         pod early "$(rents main 2 10 "$idle")"
-        sleep 5
-        run ! phase_is early Running
+        until_ok 60 offers 0
+        until_ok 60 eval '[[ $(reason early) = *UnexpectedAdmissionError* || $(reason early) = *nsufficient* ]]' || { reason early; return 1; }
+        pod late "$(rents main 2 10 "$idle")"
+        until_ok 60 eval '[[ $(reason late) = *nsufficient*sublet.dev/gpu-mem* ]]' || { reason late; return 1; }
+        phase_is late Pending
         grows one
         part_start plugin
         until_ok 90 offers 32
-        gone early
+        gone early late
         runs after
 }
 
