@@ -108,8 +108,11 @@ plain() {
         runs after
 }
 
-@test "the API server is away for half a minute: what runs goes on, and a pod is bound soon after its return" {
-        local since
+is_bound() { [ -n "$(kubectl get pod "$1" -o 'jsonpath={.spec.nodeName}')" ]; }
+
+# Kubernetes' own scheduler of 1.34 comes back up to a minute later, so the measure is a pod that has nothing to do with us.
+@test "the API server is away for half a minute: what runs goes on, and pods that rent are bound when others are, soon after its return" {
+        local since bound
         before=$(tenant one main used_ns)
         part_end apiserver
         sleep 15
@@ -119,10 +122,14 @@ plain() {
         until_ok 60 kubectl get --raw /readyz
         since=$SECONDS
         until_ok 30 curl -skf https://127.0.0.1:12345/readyz # 3 s of its own: extender.bats in tests/integration/kube
-        echo "the extender was ready after $((SECONDS - since)) s"
+        echo "# the extender was ready $((SECONDS - since)) s after the API server" >&3
         until_ok 30 eval 'pod after "$(rents main 2 10 "$idle")"'
-        until_ok 60 eval '[ -n "$(kubectl get pod after -o "jsonpath={.spec.nodeName}")" ]'
-        echo "a pod was bound after $((SECONDS - since)) s"
+        until_ok 30 kubectl run other --image=localhost/gpu:1 --image-pull-policy=Never --command -- sleep 600
+        until_ok 120 is_bound other
+        bound=$SECONDS
+        until_ok 10 is_bound after
+        echo "# bound $((bound - since)) s after its return: a pod that rents nothing; $((SECONDS - bound)) s later: one that rents" >&3
+        kubectl delete pod other --force --grace-period=0 > /dev/null
         gone after
         until_ok 90 has_tenants 1
         runs later
