@@ -110,7 +110,7 @@ plain() {
 
 is_bound() { [ -n "$(kubectl get pod "$1" -o 'jsonpath={.spec.nodeName}')" ]; }
 
-# Kubernetes' own scheduler of 1.34 comes back up to a minute later, so the measure is a pod that has nothing to do with us.
+# Kubernetes' scheduler of 1.34 comes back up to a minute later, so the measure is a pod that rents nothing.
 @test "the API server is away for half a minute: what runs goes on, and pods that rent are bound when others are, soon after its return" {
         local since bound
         before=$(tenant one main used_ns)
