@@ -40,7 +40,7 @@ void prefix_text(struct prefix *prefix, const void *text, size_t size)
         const unsigned char *at = text;
 
         prefix->size += size;
-        if (prefix->n_filled + size < PREFIX_SMALL) { /* most runs are short */
+        if (prefix->n_filled + size < block_size(prefix)) { /* most runs are short */
                 memcpy(prefix->block + prefix->n_filled, text, size);
                 prefix->n_filled += (uint32_t)size;
                 return;

@@ -34,16 +34,28 @@ static size_t plain_run(const char *text, size_t size)
                 ONE = sizeof(vector),
                 FOUR = 4 * ONE,
         };
-        size_t n = 0, i;
+        size_t n = 0, i = ONE;
 
-        while (n + ONE <= size) {
+        if (size >= ONE)
+                n = i = first_of(special(text));
+        if (i < ONE)
+                return n;
+        for (; n + FOUR <= size; n += FOUR) {
+                const vector found[4] = { special(text + n), special(text + n + ONE), special(text + n + 2 * ONE),
+                                          special(text + n + 3 * ONE) };
+
+                if (first_of(found[0] | found[1] | found[2] | found[3]) == ONE)
+                        continue;
+                for (size_t k = 0; k < 4; k++) {
+                        i = first_of(found[k]);
+                        if (i < ONE)
+                                return n + k * ONE + i;
+                }
+        }
+        for (; n + ONE <= size; n += ONE) {
                 i = first_of(special(text + n));
                 if (i < ONE)
                         return n + i;
-                n += ONE;
-                while (n + FOUR <= size && first_of(special(text + n) | special(text + n + ONE) |
-                                                    special(text + n + 2 * ONE) | special(text + n + 3 * ONE)) == ONE)
-                        n += FOUR;
         }
         while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
                 n++;
@@ -135,25 +147,74 @@ static int unicode(struct scan *scan, char c)
         return ++scan->escape == 4 ? unicode_done(scan) : SCAN_OK;
 }
 
-/* Returns how many bytes were used: a whole run of the string, with its short escapes. */
-static size_t string(struct scan *scan, const char *at, size_t size)
+/* ---- runs between short escapes are gathered: each piece of text costs whom it goes to some time ------------ */
+
+enum {
+        GATHER_MOST = 512, /* bytes */
+        GATHER_RUN = 128,  /* a longer run is a piece of its own */
+};
+
+struct gathered {
+        char text[GATHER_MOST + sizeof(vector)];
+        size_t n;
+};
+
+static void give(struct scan *scan, const char *text, size_t size)
 {
+        if (size && flush_surrogate(scan) == SCAN_OK)
+                (void)scan_take_text(scan, text, size);
+}
+
+static void give_gathered(struct scan *scan, struct gathered *gathered)
+{
+        give(scan, gathered->text, gathered->n);
+        gathered->n = 0;
+}
+
+/* `size` bytes may be read there; copied are whole vectors where that is possible. */
+static void gather(struct scan *scan, struct gathered *gathered, const char *at, size_t run, size_t size)
+{
+        if (gathered->n + run > GATHER_MOST - 1)
+                give_gathered(scan, gathered);
+        if (size < GATHER_RUN + sizeof(vector))
+                memcpy(gathered->text + gathered->n, at, run);
+        else
+                for (size_t i = 0; i < run; i += sizeof(vector))
+                        *(vector *)(gathered->text + gathered->n + i) = *(const vector *)(at + i);
+        gathered->n += run;
+}
+
+/* Returns how many bytes were used: a whole run of the string, with its short escapes. */
+static size_t runs(struct scan *scan, const char *at, size_t size)
+{
+        struct gathered gathered;
         size_t n = 0;
 
+        gathered.n = 0; /* its text is not cleared */
         while (n < size && !scan->failed) {
                 size_t run = plain_run(at + n, size - n);
-                char c;
+                char c = size - n - run >= 2 && at[n + run] == '\\' ? short_escape(at[n + run + 1]) : 0;
 
-                if (run && flush_surrogate(scan) == SCAN_OK)
-                        (void)scan_take_text(scan, at + n, run);
+                if (run >= GATHER_RUN || (!c && !gathered.n)) {
+                        give_gathered(scan, &gathered);
+                        give(scan, at + n, run);
+                } else {
+                        gather(scan, &gathered, at + n, run, size - n);
+                }
                 n += run;
-                c = size - n >= 2 && at[n] == '\\' ? short_escape(at[n + 1]) : 0;
                 if (!c)
                         break;
-                if (flush_surrogate(scan) == SCAN_OK)
-                        (void)scan_take_text(scan, &c, 1);
+                gathered.text[gathered.n++] = c;
                 n += 2;
         }
+        give_gathered(scan, &gathered);
+        return n;
+}
+
+static size_t string(struct scan *scan, const char *at, size_t size)
+{
+        size_t n = runs(scan, at, size);
+
         if (n || scan->failed)
                 return n;
         if (*at == '\\') {

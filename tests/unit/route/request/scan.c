@@ -263,6 +263,52 @@ static void escapes_are_the_characters_they_stand_for(void **state)
                          hash_of("{\"prompt\":\"\\u0061\xc3\xa9\xf0\x9f\x98\x80\\u000a", "\"}"));
 }
 
+/* One prompt after the other, with runs of all lengths between their escapes, and read in pieces. */
+static void escapes_may_be_anywhere_in_a_text(void **state)
+{
+        static const struct {
+                const char *written, *meant;
+        } escapes[] = { { "\\n", "\n" },
+                        { "\\\"", "\"" },
+                        { "\\\\", "\\" },
+                        { "\\u00e9", "\xc3\xa9" },
+                        { "\\ud83d\\ude00", "\xf0\x9f\x98\x80" } };
+        enum { MOST = 40000 };
+        static char body[MOST + 100], text[MOST];
+        static struct prefix meant;
+        unsigned int seed = 3;
+
+        (void)state;
+        for (unsigned int longest = 1; longest < 1000; longest = longest * 3 / 2 + 1) {
+                size_t n = (size_t)sprintf(body, "{\"model\":\"m\",\"prompt\":\""), n_text = 0;
+
+                while (n < MOST - longest - 20) {
+                        unsigned int run = (unsigned int)rand_r(&seed) % longest,
+                                     which = (unsigned int)rand_r(&seed) % 5;
+
+                        for (; run; run--)
+                                text[n_text++] = body[n++] = (char)('a' + rand_r(&seed) % 26);
+                        n += (size_t)sprintf(body + n, "%s", escapes[which].written);
+                        n_text += (size_t)sprintf(text + n_text, "%s", escapes[which].meant);
+                }
+                n += (size_t)sprintf(body + n, "\"}");
+                prefix_begin(&meant);
+                prefix_text(&meant, text, n_text);
+                prefix_text(&meant, "\x1f", 1);
+                prefix_bind(&meant, "m", 1, "", 0);
+                scan_begin(&scan, &prefix);
+                for (size_t at = 0, piece; at < n; at += piece) {
+                        piece = 1 + (size_t)rand_r(&seed) % 2000;
+                        piece = piece < n - at ? piece : n - at;
+                        assert_int_equal(scan_feed(&scan, body + at, piece), SCAN_OK);
+                }
+                assert_int_equal(scan_end(&scan), SCAN_OK);
+                assert_int_equal(prefix.size, meant.size);
+                assert_int_equal(prefix.n_blocks, meant.n_blocks);
+                assert_memory_equal(prefix.chain, meant.chain, meant.n_blocks * sizeof(*meant.chain));
+        }
+}
+
 static void depth_and_names_have_bounds(void **state)
 {
         char body[700];
@@ -322,6 +368,7 @@ int main(void)
                 cmocka_unit_test(what_is_not_a_json_object_is_refused),
                 cmocka_unit_test(json_that_is_right_is_taken),
                 cmocka_unit_test(escapes_are_the_characters_they_stand_for),
+                cmocka_unit_test(escapes_may_be_anywhere_in_a_text),
                 cmocka_unit_test(depth_and_names_have_bounds),
                 cmocka_unit_test(pieces_of_any_size_give_the_same),
         };
