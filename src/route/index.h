@@ -2,14 +2,15 @@
 /*
  * Which replicas have which beginning of a prompt in their cache: block hash -> set of replicas, in shared memory.
  *
- *      slots    an open-addressing table with two bits per replica in each slot: "has it", and "was used since"
- *      rings    for each replica the hashes put in for it, in that order, as many as its cache holds blocks. A hash
- *               that was used since stays for another round of the ring; else its bit is cleared. So a replica's part
- *               of the index ages as its cache does, and is never larger.
+ *      slots    an open-addressing table with a bit per replica in each slot: "has it"
+ *      order    for each replica a log of the slots that were used, and a table that says of each slot which of these
+ *               uses was its last. What the cache has no room for is what was used longest ago, as in an engine: the
+ *               log's end says what that is, once the uses that have a later one are skipped. A use soon after the last
+ *               one of the same slot is left out of the log, so the order is that of use but for a sixteenth of it.
  *
  * The index guesses: an engine evicts as it likes. A wrong bit costs one worse choice, so nothing here locks:
  *      X1  every word is an atomic of its own. A process that is killed at any instruction leaves a word changed or
- *          not, and at worst a bit without a ring entry, which the next reuse of its slot clears;
+ *          not, and at worst a bit that no use is known of, which the next use of its slot mends;
  *      X2  no function waits for another process;
  *      X3  memory is never added; a full window gives up its slot with the fewest replicas.
  * The caller drops a replica from its masks: O(1). index_sweep clears the replica's bits, a few at a time; until it
@@ -30,8 +31,11 @@ enum {
 
 struct index;
 
-/* Bytes for a table of n_slots (a power of two) and rings of at most n_blocks for each replica. */
+/* Bytes for a table of n_slots (a power of two) and caches of at most n_blocks for each replica. */
 size_t index_size(size_t n_slots, size_t n_blocks);
+
+/* The most blocks of a cache for which `size` bytes are enough. */
+size_t index_room(size_t n_slots, size_t size);
 
 /* memory: index_size() bytes, zeroed, aligned to 64. The index is empty. */
 struct index *index_init(void *memory, size_t n_slots, size_t n_blocks);
@@ -49,12 +53,12 @@ void index_ahead(const struct index *index, const uint64_t *chain, size_t n);
 /* The replica will have the blocks: they are put in, or marked as used. */
 void index_put(struct index *index, unsigned int replica, const uint64_t *chain, size_t n);
 
-/* How many blocks the replica's cache holds; at most what index_init was given. A smaller ring forgets at once. */
+/* How many blocks the replica's cache holds; at most what index_init was given. A smaller cache forgets at once. */
 void index_resize(struct index *index, unsigned int replica, size_t n_blocks);
 
-/* The replica's cache is empty (restarted, removed): clears the bits of `budget` entries of its ring. True: all are
- * cleared. */
+/* The replica's cache is empty (restarted, removed): clears `budget` of the places where it may have a block. True: all
+ * are cleared. */
 bool index_sweep(struct index *index, unsigned int replica, size_t budget);
 
-/* Blocks that the replica has, by its ring. */
+/* Blocks that the replica has, by its order of use. */
 size_t index_count(const struct index *index, unsigned int replica);

@@ -19,7 +19,7 @@ enum {
         SWEEP = 4096,
 };
 
-/* Three parts of the memory: this struct, slots (9/20 of the rest), rings. */
+/* Three parts of the memory: this struct, slots (9/20 of the rest at most), what replicas have. */
 int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
 {
         size_t own = (sizeof(struct pool) + 63) / 64 * 64, n_slots = 1024, n_blocks;
@@ -29,7 +29,7 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
                 return -ENOSPC;
         while (index_size(n_slots * 2, 0) <= (size - own) / 20 * 9)
                 n_slots *= 2;
-        n_blocks = (size - own - index_size(n_slots, 0)) / (index_size(n_slots, 1) - index_size(n_slots, 0));
+        n_blocks = index_room(n_slots, size - own);
         pool->epoch = epoch;
         pool->serial = 1;
         pool->settings.queue = 1000;

@@ -97,7 +97,10 @@ static size_t n_routers(const struct sim_setup *setup)
         return setup->n_routers ? setup->n_routers : 1;
 }
 
-/* Four slots for each block that any replica can have. */
+/*
+ * Four slots for each block that any replica can have, and memory for caches of four times the size: the module has more
+ * (49,000 blocks a replica in 64 MiB).
+ */
 static int init_index(struct router *router)
 {
         const struct sim_setup *setup = router->setup;
@@ -105,13 +108,13 @@ static int init_index(struct router *router)
 
         while (n_slots < 4 * setup->n_replicas * setup->blocks)
                 n_slots *= 2;
-        size = (index_size(n_slots, setup->blocks) + 63) / 64 * 64;
+        size = (index_size(n_slots, 4 * setup->blocks) + 63) / 64 * 64;
         for (size_t k = 0; k < n_routers(setup); k++) {
                 router->index[k] = aligned_alloc(64, size);
                 if (!router->index[k])
                         return -ENOMEM;
                 memset(router->index[k], 0, size);
-                (void)index_init(router->index[k], n_slots, setup->blocks);
+                (void)index_init(router->index[k], n_slots, 4 * setup->blocks);
                 for (unsigned int i = 0; i < setup->n_replicas; i++)
                         index_resize(router->index[k], i, router->replicas[i].engine.cache.capacity);
         }

@@ -114,6 +114,55 @@ static void a_cache_of_used_blocks_takes_a_new_chain(void **state)
         assert_int_equal(index_count(index_, 5), BLOCKS);
 }
 
+/* For a cache that is smaller than the memory would allow, so that the log of its uses is long enough. */
+static void what_was_used_longest_ago_goes_first(void **state)
+{
+        enum { FAMILIES = 12, PART = 8, ROOM = 5 };
+        size_t used[FAMILIES] = { 0 };
+        unsigned int seed = 7, gone = 0;
+
+        (void)state;
+        index_resize(index_, 5, (size_t)ROOM * PART);
+        for (size_t now = 1; now < 5000; now++) {
+                unsigned int which = (unsigned int)rand_r(&seed) % FAMILIES;
+
+                index_put(index_, 5, chain(which, 0), PART);
+                used[which] = now;
+                for (unsigned int i = 0; i < FAMILIES; i++) {
+                        unsigned int n_later = 0;
+
+                        for (unsigned int k = 0; k < FAMILIES; k++)
+                                n_later += used[k] > used[i];
+                        gone += used[i] && n_later >= ROOM;
+                        assert_int_equal(match(5, chain(i, 0)), used[i] && n_later < ROOM ? PART : 0);
+                }
+        }
+        assert_true(gone > 0);
+}
+
+/* The log of uses is bounded, and what is used all the time fills it. */
+static void what_is_not_used_stays_while_there_is_room(void **state)
+{
+        (void)state;
+        index_put(index_, 5, chain(0, 0), CHAIN);
+        for (unsigned int i = 0; i < 10000; i++)
+                index_put(index_, 5, chain(1 + i % 2, 0), 20);
+        assert_int_equal(match(5, chain(0, 0)), CHAIN);
+        assert_int_equal(index_count(index_, 5), 2 * CHAIN);
+        index_put(index_, 5, chain(3, 0), CHAIN); /* 120 blocks for 100 places */
+        assert_int_equal(index_count(index_, 5), BLOCKS);
+        assert_int_equal(match(5, chain(3, 0)), CHAIN);
+}
+
+static void a_prompts_end_goes_before_its_beginning(void **state)
+{
+        (void)state;
+        index_put(index_, 5, chain(0, 0), CHAIN);
+        index_put(index_, 5, chain(1, 0), CHAIN);
+        index_put(index_, 5, chain(2, 0), CHAIN);
+        assert_int_equal(match(5, chain(0, 0)), BLOCKS - 2 * CHAIN);
+}
+
 static void a_smaller_cache_forgets_at_once(void **state)
 {
         (void)state;
@@ -135,7 +184,7 @@ static void a_swept_replica_has_nothing_and_others_keep_theirs(void **state)
         index_put(index_, 6, chain(0, 0), CHAIN);
         for (; !is_clean; n++)
                 is_clean = index_sweep(index_, 5, 16);
-        assert_in_range(n, BLOCKS / 16, BLOCKS / 16 + 2);
+        assert_in_range(n, 2 * BLOCKS / 16, 2 * BLOCKS / 16 + 2); /* two places a block */
         assert_int_equal(match(5, chain(0, 0)), 0);
         assert_int_equal(match(6, chain(0, 0)), CHAIN);
         assert_int_equal(index_count(index_, 5), 0);
@@ -242,6 +291,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_match_ends_at_the_first_gap, begin, end),
                 cmocka_unit_test_setup_teardown(a_full_cache_forgets_what_was_not_asked_for, begin, end),
                 cmocka_unit_test_setup_teardown(a_cache_of_used_blocks_takes_a_new_chain, begin, end),
+                cmocka_unit_test_setup_teardown(what_was_used_longest_ago_goes_first, begin, end),
+                cmocka_unit_test_setup_teardown(what_is_not_used_stays_while_there_is_room, begin, end),
+                cmocka_unit_test_setup_teardown(a_prompts_end_goes_before_its_beginning, begin, end),
                 cmocka_unit_test_setup_teardown(a_smaller_cache_forgets_at_once, begin, end),
                 cmocka_unit_test_setup_teardown(a_swept_replica_has_nothing_and_others_keep_theirs, begin, end),
                 cmocka_unit_test_setup_teardown(a_full_table_gives_up_a_slot_and_goes_on, begin, end),
