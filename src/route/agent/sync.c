@@ -21,7 +21,7 @@ enum {
 
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
-/* Numbers grow from one agent to the next, too: they are times. */
+/* Numbers grow from one agent to the next, too: they are times. See go_on_from(), where those are no longer. */
 void sync_change(struct agent *agent, const char *method, const char *path, const char *body, nsec limit,
                  agent_done *done, void *context, struct http_pool_call **slot)
 {
@@ -130,6 +130,23 @@ static void begin_epoch(struct agent *agent, const char *epoch)
         agent->is_complete = false;
 }
 
+/*
+ * An agent before this one had another clock: it was in another time namespace, or this machine went back to an earlier
+ * state of its own. The module would take all calls of this one for late ones.
+ */
+static void go_on_from(struct agent *agent, nsec order)
+{
+        nsec ahead = order - (agent->order > clock_now() ? agent->order : clock_now());
+
+        if (ahead <= 0)
+                return;
+        agent->order = order;
+        agent_log(agent,
+                  "the module was last told something by an agent whose clock was %lld s ahead of this one's: going on "
+                  "after that; end the other one if it still runs",
+                  (long long)((ahead + NSEC_PER_SEC - 1) / NSEC_PER_SEC));
+}
+
 static void on_state(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
@@ -146,6 +163,7 @@ static void on_state(void *context, const struct http_answer *answer)
         agent->serial = number(root, "serial");
         if (strcmp(epoch, agent->epoch))
                 begin_epoch(agent, epoch);
+        go_on_from(agent, number(root, "order"));
         read_replicas(agent, json_object_get(root, "replicas"));
         json_decref(root);
 }

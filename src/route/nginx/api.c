@@ -88,6 +88,17 @@ static void epoch_text(const struct pool *pool, char ret[static 17])
         *ngx_snprintf((u_char *)ret, 16, "%016xL", (int64_t)pool->epoch) = 0;
 }
 
+/* The greatest number of a change that was taken. */
+static uint64_t order_of_all(const struct pool *pool)
+{
+        uint64_t last = ngx_max(pool->order_of_settings, pool->order_of_routers);
+
+        last = ngx_max(last, pool->order_of_removal);
+        for (int i = 0; i < POOL_REPLICAS; i++)
+                last = ngx_max(last, pool->replicas[i].order);
+        return last;
+}
+
 ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
 {
         json_t *replicas = json_array();
@@ -101,7 +112,8 @@ ngx_int_t sublet_send_state(ngx_http_request_t *r, const struct pool *pool)
                         json_array_append_new(replicas, replica);
         }
         return send_json(r, 200,
-                         json_pack("{ss sI sI si so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
+                         json_pack("{ss sI sI sI si so so}", "epoch", epoch, "serial", (json_int_t)pool->serial,
+                                   "order", (json_int_t)order_of_all(pool), "held",
                                    (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "routers",
                                    (int)pool_routers(pool, clock_now()), "settings", settings_json(pool), "replicas",
                                    replicas));

@@ -104,6 +104,28 @@ load ../route-agent
         done
 }
 
+@test "an agent whose clock is behind that of the one before it goes on after its last word, and says so" {
+        replica a --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        kill -9 "$agent"
+        wait "$agent" || true
+        later=$(($(api /v1/state | jq .order) + 3600 * 1000000000)) # an hour
+        [ "$(api "/v1/replicas/a?order=$later" -X PUT -d '{"state":"draining"}' -o /dev/null -w '%{http_code}')" = 200 ]
+        [ "$(api "/v1/settings?order=$later" -X PUT -d '{"queue":7}' -o /dev/null -w '%{http_code}')" = 200 ]
+        agent_start
+        until_ is up state a
+        until_ is 1000 eval 'api /v1/settings | jq .queue'
+        said 'whose clock was 3[56][0-9][0-9] s ahead'
+        # and from then on
+        sed -i '1s/}$/, drain: true}/' "$dir/replicas"
+        configure 'queue: 9'
+        until_ is draining state a
+        until_ is 9 eval 'api /v1/settings | jq .queue'
+}
+
 @test "what an engine says of itself does not let it back when the module has put it out" {
         replica a --scale 0.2
         listed a
