@@ -6,11 +6,19 @@
 typedef uint8_t vector __attribute__((vector_size(16), may_alias, aligned(1)));
 
 /* Each byte that is a quote, a backslash or a control character. */
-static vector special(const char *text)
+static vector special(const vector x)
 {
-        const vector x = *(const vector *)text;
-
         return (vector)((x == '"') | (x == '\\') | (x < 0x20));
+}
+
+static vector special_at(const char *text)
+{
+        return special(*(const vector *)text);
+}
+
+static bool is_special(char c)
+{
+        return c == '"' || c == '\\' || (unsigned char)c < 0x20;
 }
 
 /* The first byte that is set; 16: none is. Little endian: the first is the lowest. */
@@ -26,38 +34,24 @@ static size_t first_of(vector bytes)
         return set.words[1] ? 8 + (size_t)__builtin_ctzll(set.words[1]) / 8 : 16;
 }
 
-/* Bytes up to the next quote, backslash or control character; size if there is none. Most strings are short, and most
- * bytes are in long ones. */
+/* Bytes up to the next quote, backslash or control character; size if there is none. For what is long. */
 static size_t plain_run(const char *text, size_t size)
 {
         enum {
                 ONE = sizeof(vector),
                 FOUR = 4 * ONE,
         };
-        size_t n = 0, i = ONE;
+        size_t n = 0;
 
-        if (size >= ONE)
-                n = i = first_of(special(text));
-        if (i < ONE)
-                return n;
-        for (; n + FOUR <= size; n += FOUR) {
-                const vector found[4] = { special(text + n), special(text + n + ONE), special(text + n + 2 * ONE),
-                                          special(text + n + 3 * ONE) };
-
-                if (first_of(found[0] | found[1] | found[2] | found[3]) == ONE)
-                        continue;
-                for (size_t k = 0; k < 4; k++) {
-                        i = first_of(found[k]);
-                        if (i < ONE)
-                                return n + k * ONE + i;
-                }
-        }
+        while (n + FOUR <= size && first_of(special_at(text + n) | special_at(text + n + ONE) |
+                                            special_at(text + n + 2 * ONE) | special_at(text + n + 3 * ONE)) == ONE)
+                n += FOUR;
         for (; n + ONE <= size; n += ONE) {
-                i = first_of(special(text + n));
+                size_t i = first_of(special_at(text + n));
                 if (i < ONE)
                         return n + i;
         }
-        while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
+        while (n < size && !is_special(text[n]))
                 n++;
         return n;
 }
@@ -151,11 +145,11 @@ static int unicode(struct scan *scan, char c)
 
 enum {
         GATHER_MOST = 512, /* bytes */
-        GATHER_RUN = 128,  /* a longer run is a piece of its own */
+        GATHER_RUN = 128,  /* of one run, a multiple of a vector; the rest of a longer one is a piece of its own */
 };
 
 struct gathered {
-        char text[GATHER_MOST + sizeof(vector)];
+        char text[GATHER_MOST];
         size_t n;
 };
 
@@ -171,17 +165,23 @@ static void give_gathered(struct scan *scan, struct gathered *gathered)
         gathered->n = 0;
 }
 
-/* `size` bytes may be read there; copied are whole vectors where that is possible. */
-static void gather(struct scan *scan, struct gathered *gathered, const char *at, size_t run, size_t size)
+/* Copies GATHER_RUN bytes, less if there is a special one. Returns how many; what is behind them in `to` is anything. */
+static size_t copy_run(char *to, const char *at, size_t size)
 {
-        if (gathered->n + run > GATHER_MOST - 1)
-                give_gathered(scan, gathered);
-        if (size < GATHER_RUN + sizeof(vector))
-                memcpy(gathered->text + gathered->n, at, run);
-        else
-                for (size_t i = 0; i < run; i += sizeof(vector))
-                        *(vector *)(gathered->text + gathered->n + i) = *(const vector *)(at + i);
-        gathered->n += run;
+        size_t n = 0, i = sizeof(vector);
+
+        while (n < GATHER_RUN && n + sizeof(vector) <= size) {
+                const vector x = *(const vector *)(at + n);
+
+                *(vector *)(to + n) = x;
+                i = first_of(special(x));
+                n += i;
+                if (i < sizeof(vector))
+                        return n;
+        }
+        for (; n < GATHER_RUN && n < size && !is_special(at[n]); n++)
+                to[n] = at[n];
+        return n;
 }
 
 /* Returns how many bytes were used: a whole run of the string, with its short escapes. */
@@ -192,20 +192,24 @@ static size_t runs(struct scan *scan, const char *at, size_t size)
 
         gathered.n = 0; /* its text is not cleared */
         while (n < size && !scan->failed) {
-                size_t run = plain_run(at + n, size - n);
-                char c = size - n - run >= 2 && at[n + run] == '\\' ? short_escape(at[n + run + 1]) : 0;
+                size_t run = copy_run(gathered.text + gathered.n, at + n, size - n);
+                char c;
 
-                if (run >= GATHER_RUN || (!c && !gathered.n)) {
+                gathered.n += run;
+                n += run;
+                if (run == GATHER_RUN) {
+                        run = plain_run(at + n, size - n);
                         give_gathered(scan, &gathered);
                         give(scan, at + n, run);
-                } else {
-                        gather(scan, &gathered, at + n, run, size - n);
+                        n += run;
                 }
-                n += run;
+                c = size - n >= 2 && at[n] == '\\' ? short_escape(at[n + 1]) : 0;
                 if (!c)
                         break;
                 gathered.text[gathered.n++] = c;
                 n += 2;
+                if (gathered.n + GATHER_RUN >= GATHER_MOST)
+                        give_gathered(scan, &gathered);
         }
         give_gathered(scan, &gathered);
         return n;
