@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -242,6 +243,18 @@ static void signals_reset(void)
         (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
+/* Anybody may be let in by a mount of it, and fill it: COVER_SIZE is the most. */
+#define COVER_SIZE "size=1g,mode=1777"
+
+static bool directory_cover(const char *path)
+{
+        const unsigned long how = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOSYMFOLLOW;
+
+        return syscall(SYS_unshare, CLONE_NEWNS) == 0 &&
+               syscall(SYS_mount, NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0 &&
+               syscall(SYS_mount, "tmpfs", path, "tmpfs", how, COVER_SIZE) == 0;
+}
+
 static _Noreturn void child_run(const struct process_child *child, size_t n_sent)
 {
         const char *program = child->program ? child->program : "/proc/self/exe";
@@ -250,7 +263,8 @@ static _Noreturn void child_run(const struct process_child *child, size_t n_sent
         if (syscall(SYS_close_range, (unsigned int)children.low + 1, ~0U, CLOSE_RANGE_UNSHARE) == 0 &&
             fds_take(children.low, fds, n_sent)) {
                 parent = (int)syscall(SYS_fcntl, children.low, F_DUPFD_CLOEXEC, MOVED);
-                if (parent >= 0 && fds_place(child, fds) && (!child->is_leader || syscall(SYS_setsid) >= 0)) {
+                if (parent >= 0 && fds_place(child, fds) && (!child->is_leader || syscall(SYS_setsid) >= 0) &&
+                    (!child->covers || directory_cover(child->covers))) {
                         signals_reset();
                         (void)syscall(SYS_execve, program, child->argv,
                                       child->environment ? child->environment : environ);

@@ -56,6 +56,11 @@ struct process_child {
         int fds[PROCESS_FDS];                   /* what it has as 0, 1, ...: ours, borrowed */
         size_t n_fds;                           /* at least one */
         bool is_leader;                         /* of a session of its own */
+
+        /* A directory in whose place it finds an empty file system in memory, which nobody else sees: it has a mount
+         * namespace of its own, where what is unmounted outside is unmounted too. No link in it is followed. NULL:
+         * none. Needs root. */
+        const char *covers;
 };
 
 /* Before others may send anything; again is fine. -errno: no descriptor is to be had. */

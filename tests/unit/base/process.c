@@ -238,6 +238,27 @@ static void a_child_has_default_signals_and_a_session_if_it_is_to(void **state)
         (void)signal(SIGPIPE, before);
 }
 
+/* What others put there by a mount of it, a program of root must not write through. */
+static void a_covered_directory_is_the_childs_own_and_no_link_in_it_leads_out(void **state)
+{
+        char covered[] = "/tmp/sublet-process-XXXXXX", text[64];
+        struct process_child child = { .fds = { PROCESS_NULL, 0, PROCESS_NULL }, .n_fds = 3, .covers = covered };
+
+        (void)state;
+        if (geteuid() != 0)
+                skip();
+        assert_non_null(mkdtemp(covered));
+        assert_int_equal(setenv("COVERED", covered, 1), 0);
+        assert_int_equal(answer_of("cd $COVERED/.. && touch $COVERED/its && ln -s /etc/passwd $COVERED/link && "
+                                   "ls $COVERED && cat $COVERED/link || echo not followed",
+                                   &child, text, sizeof(text)),
+                         0);
+        assert_string_equal(text, "its\nlink\nnot followed\n");
+        assert_int_equal(rmdir(covered), 0);
+        assert_int_equal(answer_of("true", &child, text, sizeof(text)), -ENOENT); /* it has gone */
+        (void)unsetenv("COVERED");
+}
+
 static void what_cannot_run_says_why_and_leaves_no_child(void **state)
 {
         struct process_child child = { .program = "/nonexistent", .argv = (char *[]){ NULL }, .n_fds = 1 };
@@ -322,6 +343,7 @@ int main(void)
                 cmocka_unit_test(one_of_a_container_is_not_though_its_user_has_the_same_number),
                 cmocka_unit_test(a_child_has_its_descriptors_at_their_numbers_and_no_others),
                 cmocka_unit_test(a_child_has_default_signals_and_a_session_if_it_is_to),
+                cmocka_unit_test(a_covered_directory_is_the_childs_own_and_no_link_in_it_leads_out),
                 cmocka_unit_test(what_cannot_run_says_why_and_leaves_no_child),
                 cmocka_unit_test(no_child_waits_for_what_others_sent),
         };
