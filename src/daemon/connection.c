@@ -23,7 +23,6 @@
 enum {
         LIMIT_SEC = 60,
         FIRST_SEC = 10, /* until the first message, at attach.sock the token, has come: peers send it at once */
-        READY_SEC = 8,  /* run waits 10 for the answer */
 };
 
 uint64_t connection_sender(enum connection_kind kind, uid_t uid)
@@ -86,14 +85,16 @@ static void connection_refuse(struct connection *connection, int code, const cha
         event_emit(connection->daemon, EVENT_LEASE_REFUSED, NULL, -1, "user %u: %s", connection->peer.uid, text);
 }
 
-/* tenant NULL: a container that may start without a lease. env: consumed; NULL: none is sent. */
-static void send_granted(struct connection *connection, const struct tenant *tenant, json_t *env)
+/* tenant NULL: a container that may start without a lease. env, mps: consumed; NULL: none is sent. */
+static void send_granted(struct connection *connection, const struct tenant *tenant, json_t *env, json_t *mps)
 {
         json_t *body = message_new("granted");
 
         (void)json_object_set_new(body, "tenant", tenant ? json_string(tenant->lease.tenant) : json_null());
         if (env)
                 (void)json_object_set_new(body, "env", env);
+        if (mps)
+                (void)json_object_set_new(body, "mps", mps);
         (void)message_send(connection->source.fd, body, NULL, 0);
 }
 
@@ -107,25 +108,10 @@ static void withdraw_lease(struct connection *connection)
 
 /* ---- lease ------------------------------------------------------------------------------------- */
 
-/* Whether the MPS server that the tenant needs is there. "": yes; a text: why it will not be; NULL: not yet. */
-static const char *check_ready(const struct connection *connection)
-{
-        const struct daemon *daemon = connection->daemon;
-        const char *why;
-
-        if (!message_lease_is_client(&connection->tenant->lease))
-                return "";
-        if (mps_is_ready(daemon, &connection->tenant->lease, &why) || *why)
-                return why;
-        return clock_now() - connection->tenant->state_since > READY_SEC * NSEC_PER_SEC ?
-                       "nvidia-cuda-mps-control does not get ready; its log is in DIR/mps" :
-                       NULL;
-}
-
 static void answer_lease(struct connection *connection)
 {
         const struct message_lease *lease = &connection->tenant->lease;
-        const char *why = check_ready(connection);
+        const char *why = mps_wait(connection->daemon, connection->tenant);
         json_t *env;
 
         connection->is_waiting = !why;
@@ -141,7 +127,7 @@ static void answer_lease(struct connection *connection)
                 mps_environment(connection->daemon, lease, env);
         if (message_lease_is_mig(lease))
                 mig_environment(lease, env);
-        send_granted(connection, connection->tenant, env);
+        send_granted(connection, connection->tenant, env, NULL);
 }
 
 /* A tenant without a shim: the socket is its own from here on, unless its life is a directory's. */
@@ -190,7 +176,7 @@ static bool on_lease(struct connection *connection, const struct message *messag
         if (r < 0)
                 r = err_say(&err, -EINVAL, "the request's '%s' is too long or out of range", field);
         else if ((r = check_machine(&request, &err)) == 0)
-                r = admit(connection->daemon, &request, connection->peer.uid, &connection->tenant, &err);
+                r = admit(connection->daemon, &request, connection->peer.uid, NULL, &connection->tenant, &err);
         if (r < 0) {
                 connection_refuse(connection, r, err.text);
                 return false;
@@ -235,7 +221,9 @@ static void answer_container(struct connection *connection, int r, const struct 
         if (r < 0)
                 send_refused(connection, r, why);
         else
-                send_granted(connection, tenant, NULL);
+                send_granted(connection, tenant, NULL,
+                             tenant && tenant->lease.team ? mps_for_container(connection->daemon, &tenant->lease) :
+                                                            NULL);
 }
 
 static void on_pending(struct pending_asker *asker, int r, const struct tenant *tenant, const char *why)
@@ -273,7 +261,7 @@ static void on_container(struct connection *connection, const struct message *me
         }
         if (!strcmp(container.status, "stopped")) {
                 pending_drop(connection->daemon, container.id);
-                send_granted(connection, NULL, NULL);
+                send_granted(connection, NULL, NULL, NULL);
                 return;
         }
         r = pending_ask(connection->daemon, &container, connection->peer.uid, &connection->asker, &tenant, &err);

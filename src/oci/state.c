@@ -2,6 +2,7 @@
 #include "oci/state.h"
 
 #include "base/cleanup.h"
+#include "oci/side.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -183,6 +184,7 @@ static const struct field fields[] = {
         ROW(gpus, "gpus", "GPUS"),
         ROW(mode, "mode", "MODE"),
         ROW(job, "job", "JOB"),
+        ROW(group, "group", "GROUP"),
         ROW(capabilities, "capabilities", "CAPABILITIES"),
         ROW(sleep_after, "sleep-after", "SLEEP_AFTER"),
         ROW(swap, "swap", "SWAP"),
@@ -221,7 +223,10 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
 
                 if (wrong)
                         return wrong;
-                to->has_annotations |= value != NULL;
+                if (fields[i].at == offsetof(struct oci_request, group))
+                        to->has_group_annotation = value != NULL;
+                else
+                        to->has_annotations |= value != NULL;
         }
         see_unknown(annotations, to);
         return NULL;
@@ -245,10 +250,13 @@ static void see_variable(const char *text, struct visible *visible, struct oci_r
 {
         const char *devices = value_of(text, "NVIDIA_VISIBLE_DEVICES="), *version = value_of(text, "CUDA_VERSION="),
                    *require = value_of(text, "NVIDIA_REQUIRE_CUDA="),
-                   *capabilities = value_of(text, "NVIDIA_DRIVER_CAPABILITIES=");
+                   *capabilities = value_of(text, "NVIDIA_DRIVER_CAPABILITIES="),
+                   *pipe = value_of(text, "CUDA_MPS_PIPE_DIRECTORY=");
 
         if (devices)
                 visible->names_devices = *devices && strcmp(devices, "void") != 0 && strcmp(devices, "none") != 0;
+        if (pipe)
+                to->names_pipe = strcmp(pipe, "/" SIDE_PIPE) != 0;
         visible->is_said |= devices != NULL;
         if (capabilities && is_printable(capabilities))
                 (void)copy(to->driver_capabilities, sizeof(to->driver_capabilities), capabilities);
@@ -268,7 +276,8 @@ static bool is_given_all(const struct visible *visible)
 static const char *read_variable(const char *text, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields) && !to->has_annotations; i++)
-                if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)))
+                if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)) &&
+                    !(to->has_group_annotation && fields[i].at == offsetof(struct oci_request, group)))
                         return field_set(to, &fields[i], text + strlen(fields[i].variable));
         return NULL;
 }
@@ -330,6 +339,14 @@ int oci_config_parse(const char *text, size_t size, struct oci_request *ret, con
                 return -EINVAL;
         *ret = request;
         return 0;
+}
+
+int oci_config_root(const char *text, size_t size, char ret[static OCI_ROOT])
+{
+        _cleanup_(json_freep) json_t *root = size > OCI_CONFIG_MAX ? NULL : json_loadb(text, size, 0, NULL);
+        const char *path = text_of(json_object_get(root, "root"), "path");
+
+        return *path && copy(ret, OCI_ROOT, path) ? 0 : -EINVAL;
 }
 
 const char *oci_container_format(const struct oci_container *container, char buffer[static 512])

@@ -20,6 +20,8 @@ enum {
         OCI_STATE_MAX = 256 * 1024,   /* bytes of a state */
         OCI_CONFIG_MAX = 1024 * 1024, /* bytes of a config.json; containerd's have 20 KiB */
 
+        OCI_ROOT = 4096, /* bytes of a path */
+
         OCI_E_NOT_WHOLE = 1, /* the text ends early: more may come */
 };
 
@@ -40,11 +42,13 @@ struct oci_container {
 /* What a container requests, in the syntax of `sublet run`; "": nothing. */
 struct oci_request {
         char mem[512], share[16], cap[16], class[16], latency[16], sleep_after[16], swap[16], gpus[256], mode[16],
-                job[64];
+                job[64], group[64];
         char capabilities[64];
         char driver_capabilities[64]; /* NVIDIA_DRIVER_CAPABILITIES of its environment; counts if it asks for none */
         char unknown[64];             /* another annotation below sublet.dev/, perhaps misspelt; "": none */
+        bool names_pipe;              /* its environment says where MPS's pipe is, and not where it is (side.h) */
         bool has_annotations;         /* the request comes from annotations, and the environment is ignored */
+        bool has_group_annotation;    /* so does `group`, by which nothing else is ignored */
         char listener[108];           /* the listener of its seccomp profile; "": none */
         bool wants_gpu;               /* it requests something, or has a node of the driver */
 };
@@ -58,6 +62,10 @@ int oci_state_parse(const char *text, size_t size, struct oci_container *ret, co
 
 /* Parses a bundle's config.json. 0; -EINVAL: not a config, or a field is too long: *ret_wrong (static) says which. */
 int oci_config_parse(const char *text, size_t size, struct oci_request *ret, const char **ret_wrong);
+
+/* Where the container's root is on the machine, as the same file says it; a path, or one relative to the bundle. 0;
+ * -EINVAL. */
+int oci_config_root(const char *text, size_t size, char ret[static OCI_ROOT]);
 
 /* Writes "shop/web-0/main", or the id of a container without a pod (the first 12 of 64 digits). Returns buffer. */
 const char *oci_container_format(const struct oci_container *container, char buffer[static 512]);

@@ -5,7 +5,8 @@
  * refuses, the container is not started, and the runtime shows the hook's one line. At poststop an unused lease is
  * given back.
  *
- * The hook holds nothing: the lease is the daemon's, and the runtime sends the listener later.
+ * The hook holds nothing: the lease is the daemon's, and the runtime sends the listener later. Into a container of a
+ * trust group it mounts what leads to the group's MPS server (oci/side.h).
  */
 #include "wire/messages.h"
 #include "oci/verbs.h"
@@ -14,6 +15,7 @@
 #include "base/err.h"
 #include "base/flags.h"
 #include "net/socket.h"
+#include "oci/side.h"
 #include "oci/state.h"
 
 #include <errno.h>
@@ -68,15 +70,12 @@ static json_t *read_state(struct hook *hook, struct err *err)
         return json_loadb(text, size, 0, NULL);
 }
 
-/* A container with a device needs a gate: its profile must have this daemon's listener. */
-static int check_gate(const struct hook *hook, struct err *err)
+/* The bundle's config.json, the caller's, and its size; -errno. */
+static ssize_t read_config(const struct hook *hook, char **ret, struct err *err)
 {
-        static struct oci_request asked;
         _cleanup_(freep) char *text = malloc(OCI_CONFIG_MAX + 1);
-        char path[sizeof(hook->container.bundle) + 16], ours[PATH_MAX];
+        char path[sizeof(hook->container.bundle) + 16];
         _cleanup_(closep) int fd = -1;
-        const char *wrong = "size";
-        struct stat theirs, is;
         ssize_t n;
 
         (void)snprintf(path, sizeof(path), "%s/config.json", hook->container.bundle);
@@ -84,8 +83,25 @@ static int check_gate(const struct hook *hook, struct err *err)
         n = fd < 0 || !text ? -1 : read(fd, text, OCI_CONFIG_MAX + 1);
         if (n < 0)
                 return err_set(err, -errno, "reading %.200s", path);
+        *ret = TAKE(text);
+        return n;
+}
+
+/* A container with a device needs a gate: its profile must have this daemon's listener. */
+static int check_gate(const struct hook *hook, struct err *err)
+{
+        static struct oci_request asked;
+        _cleanup_(freep) char *text = NULL;
+        const char *wrong = "size";
+        struct stat theirs, is;
+        char ours[PATH_MAX];
+        ssize_t n = read_config(hook, &text, err);
+
+        if (n < 0)
+                return (int)n;
         if (oci_config_parse(text, (size_t)n, &asked, &wrong) < 0)
-                return err_say(err, -EINVAL, "%.200s: its %s is too long or not understood", path, wrong);
+                return err_say(err, -EINVAL, "%.200s/config.json: its %s is too long or not understood",
+                               hook->container.bundle, wrong);
         (void)snprintf(ours, sizeof(ours), "%s/seccomp.sock", hook->dir);
         if (!asked.wants_gpu || !strcmp(asked.listener, ours))
                 return 0;
@@ -97,6 +113,28 @@ static int check_gate(const struct hook *hook, struct err *err)
                 "it would have its GPU without a gate: give it a seccomp profile of 'sublet oci profile --dir %s' "
                 "(docs/containers.md)",
                 hook->dir);
+}
+
+/* What is mounted into a container of a group. */
+static int hook_mount(const struct hook *hook, const json_t *mps, struct err *err)
+{
+        const struct side_server server = {
+                .control = (pid_t)json_integer_value(json_object_get(mps, "control")),
+                .begun = (uint64_t)json_integer_value(json_object_get(mps, "begun")),
+                .pipe = message_text(mps, "pipe", ""),
+        };
+        _cleanup_(freep) char *text = NULL;
+        char root[OCI_ROOT];
+        ssize_t n;
+
+        if (!mps)
+                return 0;
+        n = read_config(hook, &text, err);
+        if (n < 0)
+                return (int)n;
+        if (oci_config_root(text, (size_t)n, root) < 0)
+                return err_say(err, -EINVAL, "%.200s/config.json: no root.path", hook->container.bundle);
+        return side_mount(&server, hook->container.pid, hook->container.bundle, root, err);
 }
 
 /* Takes the reference to `state`. */
@@ -128,7 +166,7 @@ static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
         if (message_receive(socket, &message) != MESSAGE_OK)
                 return err_say(err, -EPIPE, "the daemon in %s hung up", hook->dir);
         if (!strcmp(message_type(&message), "granted"))
-                return 0;
+                return hook_mount(hook, json_object_get(message.body, "mps"), err);
         return err_say(err, -EPERM, "%s", message_text(message.body, "text", "refused"));
 }
 

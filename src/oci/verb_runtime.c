@@ -42,7 +42,7 @@ static const char usage[] =
 
 struct runtime {
         struct oci_options options;
-        const char *runc, *root;
+        const char *runc, *root, *group;
 };
 
 static void json_freep(json_t **json)
@@ -63,7 +63,7 @@ static int wants_lease(const json_t *spec, bool *ret, struct err *err)
                 return err_say(err, -EINVAL, "config.json: its %s is too long or not understood", wrong);
         *ret = asked.has_annotations || asked.mem[0] || asked.share[0] || asked.cap[0] || asked.class[0] ||
                asked.latency[0] || asked.sleep_after[0] || asked.swap[0] || asked.gpus[0] || asked.mode[0] ||
-               asked.job[0] || asked.capabilities[0];
+               asked.job[0] || asked.group[0] || asked.capabilities[0];
         return 0;
 }
 
@@ -81,6 +81,22 @@ static int give_all(const struct runtime *runtime, json_t *spec, struct err *err
         return cdi ? give_devices(spec, cdi, err) : err_set(err, -ENOMEM, "describing the devices");
 }
 
+/* The group of this runtime, which its annotation may name too. */
+static int put_group(const struct runtime *runtime, json_t *spec, struct err *err)
+{
+        json_t *annotations = json_object_get(spec, "annotations");
+
+        if (!runtime->group || json_object_get(annotations, "sublet.dev/group"))
+                return 0;
+        if (!annotations) {
+                annotations = json_object();
+                (void)json_object_set_new(spec, "annotations", annotations);
+        }
+        return json_object_set_new(annotations, "sublet.dev/group", json_string(runtime->group)) < 0 ?
+                       err_set(err, -ENOMEM, "writing the group") :
+                       0;
+}
+
 static int write_bundle(const struct runtime *runtime, const char *bundle, struct err *err)
 {
         const struct spec_paths paths = oci_options_paths(&runtime->options);
@@ -95,6 +111,8 @@ static int write_bundle(const struct runtime *runtime, const char *bundle, struc
         r = r < 0 ? r : wants_lease(spec, &wants, err);
         r = r < 0 ? r : oci_options_profile(&runtime->options, &profile, err);
         r = r < 0 ? r : spec_make(spec, profile, &paths, &made, err);
+        if (r == 0 && wants)
+                r = put_group(runtime, made, err);
         if (r == 0 && wants)
                 r = give_all(runtime, made, err);
         return r < 0 ? r : oci_options_write(path, made, err);
@@ -163,6 +181,8 @@ int oci_runtime_main(int argc, char **argv)
                 { "driver", 0, flag_text, &runtime.options.driver, "RELEASE", "", NULL },
                 { "wait-killable", 0, flag_is, &runtime.options.is_killable, NULL, "", NULL },
                 { "driver-root", 0, flag_text, &runtime.root, "DIR", "as of sublet cdi generate", NULL },
+                { "group", 0, flag_text, &runtime.group, "NAME",
+                  "the trust group of its containers that ask for a lease", NULL },
                 { "program", 0, flag_text, &runtime.options.path, "FILE",
                   "where the runtime finds sublet on the host (default: this program)", NULL },
         };

@@ -69,6 +69,13 @@ int mps_restrict(const struct mps_at *at, struct err *err)
 
         if (!at->team)
                 return 0;
+        if (at->is_contained) {
+                mps_path(at, "", path);
+                if (chmod(path, 0700) < 0)
+                        return err_set(err, -errno, "restricting %s", path);
+                mps_path(at, "/pipe", path);
+                return chmod(path, 0755) < 0 ? err_set(err, -errno, "opening %s", path) : 0;
+        }
         mps_path(at, "/pipe", path);
         r = directory_restrict(path, at->owner);
         if (r == -ENOTSUP)
@@ -200,6 +207,7 @@ int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret
         if (output < 0)
                 return errno;
         child.program = where;
+        child.covers = at->is_contained && input < 0 ? MPS_SHARED : NULL;
         child.environment = all;
         child.fds[0] = input >= 0 ? input : PROCESS_NULL;
         child.fds[1] = child.fds[2] = output;

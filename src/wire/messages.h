@@ -140,7 +140,7 @@ struct message_lease {
         char tenant[64], command[64], mode[16];
         char job[64];   /* tenants of one owner, and of one namespace, with this name come on together; "": none */
         char group[64]; /* tenants of one owner, and of one namespace, with this name share the device as one */
-        uint32_t team;  /* the number of that group (daemon/state/mps.h); 0: none */
+        uint32_t team;  /* the number of that group (daemon/state/mps/mps.h); 0: none */
         char labels[LABELS_TEXT]; /* wire/labels.h; "": none */
         uid_t owner;
         int64_t since; /* seconds since the epoch */

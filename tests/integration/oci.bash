@@ -173,3 +173,94 @@ execs_into_the_same_tenant() {
         wait "$container" || true
         wait_for has_tenants 0
 }
+
+# ---- trust groups: a fake in MPS's place, as in daemon/groups.bats -------------------------------------------------
+
+mps_daemon_start() {
+        daemon_end TERM
+        PATH=$BATS_TEST_DIRNAME/../../fakes/mps:$PATH daemon_start
+}
+
+# in_group NAME JQ-EDIT COMMAND...: a bundle with this machine's Python and the fake, as a client
+in_group() {
+        local name=$1 edit=$2
+        shift 2
+        # shellcheck disable=SC2016 # of jq
+        bundle "$name" '.mounts += ([["/usr", "/usr"], ["/lib", "/lib"], ["/lib64", "/lib64"], ["'"$BATS_TEST_DIRNAME"'/../../fakes/mps", "/f"]]
+                | map({source: .[0], destination: .[1], type: "bind", options: ["ro", "rbind"]}))
+                | (.mounts[].destination, .process.env[]) |= gsub("/usr/lib/sublet"; "/sublet")
+                | .annotations = {"sublet.dev/mem": "1G"} | '"$edit" "$@"
+}
+
+# Containers of a group are clients of one server; with those of another they share neither pipe nor files, whatever
+# user they are inside, and no other user of the machine connects.
+shares_its_groups_server_and_no_other() {
+        local id
+        local -A group=([a]=chat [b]=chat [c]=other)
+        mps_daemon_start
+        for id in a b c; do
+                in_group "$id" '.annotations["sublet.dev/group"] = "'"${group[$id]}"'"' \
+                        /usr/bin/python3 /f/nvidia-cuda-mps-control client wait
+        done
+        jq '.process.user = {uid: 1000, gid: 1000}' "$bundles/b/config.json" > "$bundles/b/new"
+        mv "$bundles/b/new" "$bundles/b/config.json"
+        chmod -R a+rwX "$machine" # the simulated nodes
+        chmod 755 "$SUBLET_DIR"
+        for id in a b c; do
+                run_in_background "$id" "$id"
+                wait_for says "$id" client= || { cat "$machine/$id"; "$sublet" events; false; }
+        done
+        cat "$machine"/[abc]
+        for id in a b c; do
+                [ "$(value group "$(cat "$machine/$id")")" = 0x0 ]
+                [ "$(value channel "$(cat "$machine/$id")")" = 0x0 ]
+        done
+        [ "$("$sublet" ps --json | jq -c '[.[] | [.tenant, .group]] | sort')" = '[["a","chat"],["b","chat"],["c","other"]]' ]
+        cmp <(runtime exec a cat /tmp/nvidia-mps/server) "$SUBLET_DIR/mps/0-1/pipe/server"
+        cmp <(runtime exec c cat /tmp/nvidia-mps/server) "$SUBLET_DIR/mps/0-2/pipe/server"
+        run -1 cmp "$SUBLET_DIR/mps/0-1/pipe/server" "$SUBLET_DIR/mps/0-2/pipe/server"
+        run ! runtime exec a sh -c 'echo > /tmp/nvidia-mps/mine'
+        runtime exec a sh -c 'echo > /dev/shm/mine'
+        runtime exec b cat /dev/shm/mine
+        run ! runtime exec c cat /dev/shm/mine
+        [ ! -e /dev/shm/mine ]
+        run ! setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$SUBLET_DIR/mps/0-1/pipe"
+        for id in a b c; do
+                runtime kill "$id" KILL
+        done
+        wait "${started[@]}" || true
+        wait_for has_tenants 0
+        wait_for eval '[ ! -e "$SUBLET_DIR/mps/0-1" ] && [ ! -e "$SUBLET_DIR/mps/0-2" ]'
+}
+
+# What cannot be given is refused; a process of the machine is in no group of containers.
+is_refused_what_its_group_cannot_have() {
+        refused() { # TEXT JQ-EDIT
+                in_group d "$2" /bin/sh -c 'echo it ran'
+                run runtime run "$bundles/d" d
+                echo "$output"
+                [[ $status -ne 0 && $output == *"$1"* && $output != *'it ran'* ]]
+        }
+        mps_daemon_start
+        refused 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE' '.annotations += {"sublet.dev/group": "g", "sublet.dev/cap": "40"}'
+        refused 'leave the variable out' '.annotations["sublet.dev/group"] = "g" | .process.env += ["CUDA_MPS_PIPE_DIRECTORY=/mps"]'
+        refused 'annotate it, or its pod, with sublet.dev/group' '.annotations = {} | .process.env += ["SUBLET_MEM=1G", "SUBLET_GROUP=g"]'
+        refused 'leave --group or --job out' '.annotations += {"sublet.dev/group": "g", "sublet.dev/job": "j"}'
+        in_group d '.annotations["sublet.dev/group"] = "g" | del(.hooks)' /bin/sh -c '/t/gpu-families meminfo; echo it ran'
+        run runtime run "$bundles/d" d
+        echo "$output"
+        "$sublet" events
+        [[ $output == *'it ran'* && $output != *total_mib* ]]
+        wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*no hook came"'
+        wait_for has_tenants 0
+        in_group a '.annotations["sublet.dev/group"] = "chat"' /usr/bin/python3 /f/nvidia-cuda-mps-control client wait
+        run_in_background a a
+        wait_for says a client=
+        place=$(ls "$SUBLET_DIR/mps")
+        # shellcheck disable=SC2016 # of the command
+        run -0 --separate-stderr on "$sublet" run -q --group chat --mem 1G -- sh -c 'echo "$CUDA_MPS_PIPE_DIRECTORY"; ls "$0"' "$SUBLET_DIR/mps"
+        [[ ${lines[0]} == "$SUBLET_DIR/mps/"*/pipe && ${lines[0]} != */"$place/"* && ${lines[1]} == "$place" ]]
+        runtime kill a KILL
+        wait "$container" || true
+        wait_for has_tenants 0
+}

@@ -65,6 +65,7 @@ static json_t *row_json(const struct daemon *daemon, const struct allocation *ro
         set_word(json, "latency", row->terms.latency);
         set_word(json, "swap", row->terms.swap);
         set_word(json, "capabilities", row->terms.capabilities);
+        set_word(json, "group", row->terms.group);
         return json;
 }
 

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/when.h"
 #include "lease/capabilities.h"
+#include "oci/side.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,6 +40,30 @@ static int read_capabilities(const struct oci_request *asked, struct message_req
         return 0;
 }
 
+/* What a group's tenant has beside its memory and share is in variables, which no hook can give. */
+static int read_group(const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        (void)snprintf(to->group, sizeof(to->group), "%s", asked->group);
+        if (!asked->group[0])
+                return 0;
+        if (!asked->has_group_annotation)
+                return err_say(err, -EPERM,
+                               "SUBLET_GROUP=%s: a variable may be the image's, and tenants of a group fail together: "
+                               "annotate it, or its pod, with sublet.dev/group",
+                               asked->group);
+        if (to->cap < TURNS_WHOLE)
+                return err_say(err, -EINVAL,
+                               "cap '%s': in a group it is a variable of the container: leave it out, and set "
+                               "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in its environment",
+                               asked->cap);
+        if (asked->names_pipe)
+                return err_say(err, -EINVAL,
+                               "CUDA_MPS_PIPE_DIRECTORY is in its environment, and the pipe of group '%s' is at "
+                               "/" SIDE_PIPE ": leave the variable out",
+                               asked->group);
+        return 0;
+}
+
 static int read_terms(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         int r;
@@ -47,6 +72,8 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
             (r = parse_percent(asked->cap, "cap", TURNS_WHOLE, &to->cap, err)) < 0)
                 return r;
         (void)snprintf(to->job, sizeof(to->job), "%s", asked->job);
+        if ((r = read_group(asked, to, err)) < 0)
+                return r;
         if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
                 return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
         if (asked->latency[0] &&
@@ -60,8 +87,8 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         to->swap = !strcmp(asked->swap, "true");
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
                 return err_say(err, -EINVAL,
-                               "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
-                               "(docs/containers.md)",
+                               "mode '%s': a container takes turns (mode time), or with group=NAME runs beside others; "
+                               "spatial and mig are for 'sublet run' (docs/containers.md)",
                                asked->mode);
         return read_capabilities(asked, to, err);
 }
@@ -90,8 +117,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
                                "annotation '%s' is none of sublet.dev/mem, share, cap, class, latency, sleep-after, "
-                               "swap, gpus, mode, job "
-                               "and capabilities (docs/containers.md)",
+                               "swap, gpus, mode, job, group and capabilities (docs/containers.md)",
                                asked->unknown);
         if (asked->job[0] && !asked->has_annotations)
                 return err_say(err, -EPERM,
@@ -194,6 +220,10 @@ static struct oci_request asked_on_terms(const struct allocations *allocations, 
                 (void)snprintf(on.latency, sizeof(on.latency), "%s", allocation->terms.latency);
         if (allocation->terms.swap[0])
                 (void)snprintf(on.swap, sizeof(on.swap), "%s", allocation->terms.swap);
+        if (allocation->terms.group[0]) {
+                (void)snprintf(on.group, sizeof(on.group), "%s", allocation->terms.group);
+                on.has_group_annotation = true;
+        }
         if (allocation->terms.capabilities[0])
                 (void)snprintf(on.capabilities, sizeof(on.capabilities), "%s", allocation->terms.capabilities);
         return on;

@@ -141,6 +141,7 @@ static int join_tenant(struct pending_container *pending, struct err *err)
  * container's shim may still hold its memory for a moment. */
 static int try_lease(struct pending_container *pending, struct err *err)
 {
+        struct message_container identity;
         struct daemon *daemon = pending->daemon;
         struct message_request request;
         int r;
@@ -155,16 +156,31 @@ static int try_lease(struct pending_container *pending, struct err *err)
                 return PENDING_E_NONE;
         if (r == CONTAINER_REQUEST_E_LATER)
                 return PENDING_E_LATER;
+        container_request_identity(&pending->container, &identity);
         if (r == 0)
-                r = admit(daemon, &request, pending->uid, &pending->tenant, err);
+                r = admit(daemon, &request, pending->uid, &identity, &pending->tenant, err);
         if (r == -ENOSPC && pending->container.pod[0])
                 return PENDING_E_LATER;
         if (r < 0)
                 return r;
-        container_request_identity(&pending->container, &pending->tenant->lease.container);
         pending->since = clock_now();
         daemon_divide(daemon);
+        mps_tick(daemon); /* its group's server begins */
         return 0;
+}
+
+/* A hook is answered when the server of its group is there: it mounts what leads to it. Returns as try_lease. */
+static int try_ready(struct pending_container *pending, struct err *err)
+{
+        int r = try_lease(pending, err);
+        const char *why;
+
+        if (r != 0 || !pending->tenant)
+                return r;
+        why = mps_wait(pending->daemon, pending->tenant);
+        if (!why)
+                return PENDING_E_LATER;
+        return *why ? err_say(err, -EPERM, "%s", why) : 0;
 }
 
 static void start_shim(struct pending_container *pending)
@@ -203,14 +219,14 @@ static void pending_retry(struct pending_container *pending, nsec now)
         struct err err = { 0 };
         int r;
 
-        if (pending->tenant) {
+        if (pending->tenant && !pending->asker) {
                 if ((!pending->life.is_added && waited > KEPT_SEC * NSEC_PER_SEC) ||
                     ghosts_is_due(pending->daemon, pending->tenant))
                         pending_free(pending);
                 return;
         }
-        r = try_lease(pending, &err);
-        if (r == PENDING_E_LATER && waited > pending->daemon->settings.patience)
+        r = try_ready(pending, &err);
+        if (r == PENDING_E_LATER && !pending->tenant && waited > pending->daemon->settings.patience)
                 r = -EPERM;
         if (r == 0 && pending->asker) {
                 pending->asker->answer(pending->asker, 0, pending->tenant, NULL);
@@ -288,6 +304,27 @@ static int pending_add_asked(struct daemon *daemon, const struct oci_container *
         return r;
 }
 
+/* Without a hook nothing of its group's server is in it. */
+static int pending_add_alone(struct daemon *daemon, const struct oci_container *container, uid_t uid,
+                             struct pending_container **ret, struct err *err)
+{
+        struct pending_container *pending;
+        int r = pending_add_asked(daemon, container, uid, &pending, err);
+
+        if (r < 0)
+                return r;
+        if (!is_exec(container) && pending->asked.group[0]) {
+                r = err_say(err, -EPERM,
+                            "group '%s': no hook came before its listener, and it has nothing of the group's server; "
+                            "'sublet oci spec' writes the hook",
+                            pending->asked.group);
+                pending_free(pending);
+                return r;
+        }
+        *ret = pending;
+        return 0;
+}
+
 int pending_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
                 const struct tenant **ret_tenant, struct err *err)
 {
@@ -303,7 +340,7 @@ int pending_ask(struct daemon *daemon, const struct oci_container *container, ui
                 if (container->pid > 0) /* else KEPT_SEC is its limit */
                         (void)watch_life(pending, (int)syscall(SYS_pidfd_open, container->pid, 0), EPOLLIN);
         }
-        r = try_lease(pending, err);
+        r = try_ready(pending, err);
         if (r == PENDING_E_NONE && pending->asked.wants_gpu)
                 r = err_say(err, -EPERM,
                             "it is given a GPU and asks for no lease: name one, as with the annotation "
@@ -351,7 +388,7 @@ void pending_listener(struct daemon *daemon, const struct oci_container *contain
                             "profile' or 'sublet oci spec'",
                             container->metadata, daemon->backend.release);
         else if (!pending)
-                r = pending_add_asked(daemon, container, uid, &pending, &err);
+                r = pending_add_alone(daemon, container, uid, &pending, &err);
         if (r < 0) {
                 emit_refused(daemon, container, err.text);
                 (void)close(listener);

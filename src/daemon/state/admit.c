@@ -168,8 +168,8 @@ void admit_undo(struct daemon *daemon, struct tenant *tenant)
         daemon_divide(daemon);
 }
 
-int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
-          struct err *err)
+int admit(struct daemon *daemon, const struct message_request *request, uid_t owner,
+          const struct message_container *container, struct tenant **ret, struct err *err)
 {
         struct message_lease lease = { .owner = owner,
                                        .since = clock_realtime() / NSEC_PER_SEC,
@@ -204,6 +204,8 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.labels, sizeof(lease.labels), "%s", request->labels);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
+        if (container)
+                lease.container = *container;
         lease.team = tenants_team(&daemon->tenants, &lease);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)
                 return r;

@@ -93,7 +93,8 @@ static int read_terms(const json_t *row, struct allocation_terms *ret, struct er
         if ((r = read_word(row, "cap", ret->cap, sizeof(ret->cap), err)) < 0 ||
             (r = read_word(row, "class", ret->class, sizeof(ret->class), err)) < 0 ||
             (r = read_word(row, "latency", ret->latency, sizeof(ret->latency), err)) < 0 ||
-            (r = read_word(row, "swap", ret->swap, sizeof(ret->swap), err)) < 0)
+            (r = read_word(row, "swap", ret->swap, sizeof(ret->swap), err)) < 0 ||
+            (r = read_name(row, "group", false, ret->group, sizeof(ret->group), err)) < 0)
                 return r;
         return read_word(row, "capabilities", ret->capabilities, sizeof(ret->capabilities), err);
 }
@@ -101,7 +102,7 @@ static int read_terms(const json_t *row, struct allocation_terms *ret, struct er
 static bool is_same(const struct allocation_terms *a, const struct allocation_terms *b)
 {
         return !strcmp(a->cap, b->cap) && !strcmp(a->class, b->class) && !strcmp(a->latency, b->latency) &&
-               !strcmp(a->swap, b->swap) && !strcmp(a->capabilities, b->capabilities);
+               !strcmp(a->swap, b->swap) && !strcmp(a->capabilities, b->capabilities) && !strcmp(a->group, b->group);
 }
 
 /* L2. A lease has one share for all its devices: the smallest. */

@@ -33,7 +33,7 @@ struct allocation {
         bytes memory[LEASE_DEVICES_MAX]; /* 0: not on that device */
         permille share;                  /* 0: an equal part of the rest */
         struct allocation_terms {        /* as annotations have them (docs/containers.md); "": the container's choice */
-                char cap[16], class[16], latency[16], swap[8], capabilities[64];
+                char cap[16], class[16], latency[16], swap[8], capabilities[64], group[64];
         } terms;
 };
 

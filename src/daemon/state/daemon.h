@@ -28,7 +28,7 @@
 #include "gpu/health.h"
 #include "daemon/state/allocations.h"
 #include "daemon/state/balance.h"
-#include "daemon/state/mps.h"
+#include "daemon/state/mps/mps.h"
 #include "sched/sched.h"
 #include "daemon/state/tenants.h"
 

@@ -39,6 +39,13 @@ static bool has_team(const struct tenants *tenants, uint32_t team)
         return false;
 }
 
+/* Who shares a server (M4 of mps.h). */
+static bool is_same_group(const struct message_lease *a, const struct message_lease *b)
+{
+        return a->owner == b->owner && !strcmp(a->group, b->group) &&
+               !strcmp(a->container.namespace, b->container.namespace) && !a->container.id[0] == !b->container.id[0];
+}
+
 /* 0 is none, and a number that came round may be in use still. */
 uint32_t tenants_team(const struct tenants *tenants, const struct message_lease *lease)
 {
@@ -47,8 +54,7 @@ uint32_t tenants_team(const struct tenants *tenants, const struct message_lease 
         if (!lease->group[0])
                 return 0;
         for (const struct tenant *t = tenants->first; t; t = t->next)
-                if (t->lease.group[0] && t->lease.owner == lease->owner && !strcmp(t->lease.group, lease->group) &&
-                    !strcmp(t->lease.container.namespace, lease->container.namespace))
+                if (is_same_group(&t->lease, lease))
                         return t->lease.team;
         do
                 team++;

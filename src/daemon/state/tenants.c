@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "daemon/state/mig.h"
-#include "daemon/state/mps.h"
+#include "daemon/state/mps/mps.h"
 
 #include <ctype.h>
 #include <errno.h>

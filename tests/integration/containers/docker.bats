@@ -40,7 +40,9 @@ END
         chmod +x "$engine"/{runc,sublet}
         # as docs/docker.md has it, but for what is simulated
         jq -n --arg path "$engine/sublet" --arg dir "$SUBLET_DIR" --arg runc "$engine/runc" \
-                '{runtimes: {sublet: {path: $path, runtimeArgs: ["oci", "runtime", "--dir", $dir, "--runc", $runc]}}}' > "$engine/daemon.json"
+                '["oci", "runtime", "--dir", $dir, "--runc", $runc] as $arguments
+                | {runtimes: {sublet: {path: $path, runtimeArgs: $arguments},
+                        "sublet-chat": {path: $path, runtimeArgs: ($arguments + ["--group", "chat"])}}}' > "$engine/daemon.json"
         dockerd --config-file "$engine/daemon.json" --data-root "$engine/data" --exec-root "$engine/exec" --pidfile "$engine/pid" \
                 -H "unix://$engine/s" --storage-driver vfs --iptables=false --ip6tables=false --ip-masq=false --bridge=none \
                 > "$engine/log" 2>&1 3>&- &
@@ -86,6 +88,20 @@ rents() {
         docker rm -f "$id" > /dev/null
         wait_for has_tenants 0
         [ "$("$sublet" ps -a --json | jq -c '[.[].devices[0].held_bytes] | unique')" = '[0]' ]
+}
+
+@test "a runtime with --group NAME: its containers see their group's MPS server, and no others do" {
+        daemon_end TERM
+        PATH=$BATS_TEST_DIRNAME/../../fakes/mps:$PATH daemon_start
+        id=$(rents -d --runtime sublet-chat -e SUBLET_MEM=1G test /bin/sh -c '/t/gpu-families meminfo; exec sleep 600')
+        wait_for eval 'docker logs "$id" 2>&1 | grep -q total_mib=1024'
+        [ "$("$sublet" ps --json | jq -r '.[0].group')" = chat ]
+        run -0 docker exec "$id" ls /tmp/nvidia-mps
+        [[ $output == *control* ]]
+        run -0 rents -e SUBLET_MEM=1G test /bin/sh -c 'ls /tmp'
+        [[ $output != *nvidia-mps* ]]
+        docker rm -f "$id" > /dev/null
+        wait_for has_tenants 0
 }
 
 @test "docker says why a container was not started" {

@@ -71,6 +71,14 @@ runtime() {
         execs_into_the_same_tenant
 }
 
+@test "of a trust group it is a client of the group's MPS server, and of no other" {
+        shares_its_groups_server_and_no_other
+}
+
+@test "what a group cannot give it is refused" {
+        is_refused_what_its_group_cannot_have
+}
+
 @test "it may be started long after it was made" { # crun has connected to the daemon by then, and says nothing yet
         bundle e '.annotations = {"sublet.dev/mem": "1G"}' /t/gpu-families meminfo
         in_own_mounts crun --root "$machine/crun" create -b "$bundles/e" e < /dev/null > "$machine/e" 2>&1 3>&-

@@ -71,13 +71,22 @@ runtime() {
         execs_into_the_same_tenant
 }
 
+@test "of a trust group it is a client of the group's MPS server, and of no other" {
+        shares_its_groups_server_and_no_other
+}
+
+@test "what a group cannot give it is refused" {
+        is_refused_what_its_group_cannot_have
+}
+
 @test "root of a user namespace of its own is a tenant like any" {
         local dir=$rootfs
-        bundle h '.annotations = {"sublet.dev/mem": "1G"}
+        mps_daemon_start
+        bundle h '.annotations = {"sublet.dev/mem": "1G", "sublet.dev/group": "g"}
                 | .linux.namespaces += [{type: "user"}]
                 | .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
                 | .linux.gidMappings = .linux.uidMappings' \
-                /bin/sh -c 'cat /proc/self/uid_map; /t/gpu-families alloc 32; /t/gpu-families managed 64'
+                /bin/sh -c 'cat /proc/self/uid_map; ls /tmp/nvidia-mps; /t/gpu-families alloc 32; /t/gpu-families managed 64'
         chmod -R a+rwX "$rootfs" "$machine" 2> /dev/null || true
         while [ "$dir" != / ]; do # which that user has to pass
                 chmod a+x "$dir"
@@ -86,7 +95,7 @@ runtime() {
         run runtime run "$bundles/h" h
         echo "$output"
         [ "$status" -eq 0 ]
-        [[ $output == *100000*'last=CUDA_ERROR_OUT_OF_MEMORY total_mib=1024'*'family=managed'* ]]
+        [[ $output == *100000*control*'last=CUDA_ERROR_OUT_OF_MEMORY total_mib=1024'*'family=managed'* ]]
         wait_for has_tenants 0
         [ "$("$sublet" ps -a --json | jq -c '[.[].devices[0].held_bytes] | unique')" = '[0]' ]
         "$sublet" events --json | jq -se 'all(.name != "TENANT_UNREADABLE")'
@@ -98,7 +107,7 @@ runtime() {
 as_engine() {
         [ -e "$machine/runc.sh" ] || printf '#!/bin/sh\nunset SUBLET_SIM LD_PRELOAD LD_LIBRARY_PATH\nexec runc "$@"\n' > "$machine/runc.sh"
         chmod +x "$machine/runc.sh"
-        on "$sublet" oci runtime --dir "$SUBLET_DIR" --runc "$machine/runc.sh" \
+        on "$sublet" oci runtime --dir "$SUBLET_DIR" --runc "$machine/runc.sh" ${AS_GROUP:+--group "$AS_GROUP"} \
                 --root "$machine/runc" --log "$machine/log.json" --log-format json "$@"
 }
 
@@ -148,6 +157,22 @@ said_to_engine() {
         [ "$(as_engine --version)" = "$(runc --version)" ]
         run -1 as_engine state b
         [[ $output == *'container does not exist'* ]]
+}
+
+@test "sublet oci runtime: its containers are of the group that it was given" {
+        mps_daemon_start
+        engine_bundle a '.process.env += ["SUBLET_MEM=1G", "SUBLET_SHARE=50", "SUBLET_GROUP=its-images"]' \
+                /bin/sh -c 'ls /tmp/nvidia-mps; /t/gpu-families meminfo; exec sleep 60'
+        "$sublet" oci runtime --help | grep -q -- '--group NAME'
+        AS_GROUP=chat as_engine run --bundle "$bundles/a" a < /dev/null > "$machine/a" 2>&1 3>&- &
+        wait_for says a total_mib=1024
+        [ "$("$sublet" ps --json | jq -c '[.[] | [.tenant, .group, .share_asked_permille]]')" = '[["a","chat",500]]' ]
+        says a control
+        as_engine kill a KILL
+        wait_for has_tenants 0
+        AS_GROUP=chat engine_bundle b '.' /bin/sh -c 'ls /tmp/nvidia-mps; echo it ran'
+        AS_GROUP=chat run -0 as_engine run --bundle "$bundles/b" b # it asks for nothing, and has no group either
+        [[ $output == *'it ran'* && $output != *control* ]]
 }
 
 @test "sublet oci runtime: what gets no gate is not started, and the engine is told why" {

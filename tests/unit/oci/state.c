@@ -190,6 +190,29 @@ static void annotations_ask_before_the_environment(void **state)
         assert_true(request.has_annotations && request.wants_gpu);
 }
 
+/* So that a group can be the pod's or the runtime's, and the rest the environment's. */
+static void a_groups_annotation_leaves_the_environment_its_word_in_all_else(void **state)
+{
+        static const char text[] = "{\"annotations\":{\"sublet.dev/group\":\"chat\"},\"root\":{\"path\":\"rootfs\"},"
+                                   "\"process\":{\"env\":[\"SUBLET_MEM=4G\",\"SUBLET_GROUP=images\","
+                                   "\"CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps\"]}}";
+        char root[OCI_ROOT];
+
+        (void)state;
+        assert_int_equal(parse_config(text), 0);
+        assert_true(request.has_group_annotation && !request.has_annotations && !request.names_pipe);
+        assert_string_equal(request.group, "chat");
+        assert_string_equal(request.mem, "4G");
+        assert_int_equal(oci_config_root(text, strlen(text), root), 0);
+        assert_string_equal(root, "rootfs");
+        assert_int_equal(parse_config("{\"process\":{\"env\":[\"SUBLET_GROUP=images\","
+                                      "\"CUDA_MPS_PIPE_DIRECTORY=/mps\"]}}"),
+                         0);
+        assert_true(!request.has_group_annotation && request.names_pipe);
+        assert_string_equal(request.group, "images");
+        assert_int_equal(oci_config_root("{\"root\":{}}", 11, root), -EINVAL);
+}
+
 static void an_annotation_of_ours_that_is_not_known_is_kept(void **state)
 {
         (void)state;
@@ -303,6 +326,7 @@ int main(void)
                 cmocka_unit_test(the_pause_container_is_known),
                 cmocka_unit_test(a_pods_container_that_does_not_say_whose_it_is_is_refused),
                 cmocka_unit_test(annotations_ask_before_the_environment),
+                cmocka_unit_test(a_groups_annotation_leaves_the_environment_its_word_in_all_else),
                 cmocka_unit_test(an_annotation_of_ours_that_is_not_known_is_kept),
                 cmocka_unit_test(the_environment_asks_where_no_annotation_does),
                 cmocka_unit_test(a_container_that_asks_for_nothing_is_told_from_one_that_does),

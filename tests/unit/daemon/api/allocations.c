@@ -98,14 +98,16 @@ static void a_row_has_the_terms_that_it_was_told_with(void **state)
         json_decref(ask(daemon, 0, "PUT",
                         TABLE(ROW("u1", "main",
                                   "\"device\":0,\"mem_bytes\":7,\"cap\":\"50\",\"class\":\"batch\",\"capabilities\":"
-                                  "\"compute,utility\""))));
+                                  "\"compute,utility\",\"group\":\"Chat_1\""))));
         assert_int_equal(response.status, API_OK);
         row = allocations_find(&daemon->allocations, "u1", "main");
         assert_string_equal(row->terms.cap, "50");
         assert_string_equal(row->terms.class, "batch");
         assert_string_equal(row->terms.latency, "");
+        assert_string_equal(row->terms.group, "Chat_1");
         answer = ask(daemon, 0, "GET", NULL);
         assert_string_equal(message_text(json_array_get(answer, 0), "capabilities", ""), "compute,utility");
+        assert_string_equal(message_text(json_array_get(answer, 0), "group", ""), "Chat_1");
         assert_null(json_object_get(json_array_get(answer, 0), "latency"));
         json_decref(answer);
 }

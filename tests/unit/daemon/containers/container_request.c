@@ -161,6 +161,29 @@ static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **
         assert_int_equal(request.goal, 10 * NSEC_PER_MSEC);
 }
 
+static void its_group_is_its_pods_or_its_annotations_and_no_variables(void **state)
+{
+        struct allocation_terms *terms = &daemon_->allocations.rows[0].terms;
+
+        (void)state;
+        (void)strcpy(asked.group, "images");
+        assert_int_equal(container_request(), -EPERM);
+        assert_non_null(strstr(err.text, "sublet.dev/group"));
+        (void)strcpy(terms->group, "chat");
+        assert_int_equal(container_request(), 0);
+        assert_string_equal(request.group, "chat");
+        *terms = (struct allocation_terms){ .cap = "40" };
+        asked.has_group_annotation = true;
+        assert_int_equal(container_request(), -EINVAL);
+        assert_non_null(strstr(err.text, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
+        *terms = (struct allocation_terms){ 0 };
+        assert_int_equal(container_request(), 0);
+        assert_string_equal(request.group, "images");
+        asked.names_pipe = true;
+        assert_int_equal(container_request(), -EINVAL);
+        assert_non_null(strstr(err.text, "leave the variable out"));
+}
+
 static void nothing_allocated_is_waited_for_only_by_who_wants_it(void **state)
 {
         (void)state;
@@ -291,6 +314,7 @@ int main(void)
                 TEST(after_how_long_it_sleeps_is_its_own),
                 TEST(whether_it_shares_the_device_in_turns_is_its_own),
                 TEST(on_what_terms_it_is_allocated_counts_before_what_it_asks_for),
+                TEST(its_group_is_its_pods_or_its_annotations_and_no_variables),
                 TEST(nothing_allocated_is_waited_for_only_by_who_wants_it),
                 TEST(an_allocation_that_somebody_has_is_waited_for),
                 TEST(a_pause_container_gets_nothing),

@@ -4,6 +4,7 @@
 
 #include "daemon/fake_daemon.h"
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
@@ -62,6 +63,25 @@ static void the_number_of_a_group_is_never_0_nor_anothers_and_refused_ones_spend
         assert_int_equal(tenants_team(tenants, &three), 3);
         tenants_spend_team(tenants, 1); /* an old one: no step back */
         assert_int_equal(tenants_team(tenants, &three), 3);
+}
+
+/* Whoever is root of the machine makes containers of all namespaces. */
+static void containers_are_in_no_group_of_processes_nor_of_another_namespace(void **state)
+{
+        struct tenants *tenants = &((struct daemon *)*state)->tenants;
+        struct message_lease of[] = { group_of(0), group_of(0), group_of(0), group_of(0), group_of(0) };
+        static const uint32_t expected[] = { 1, 2, 3, 2, 3 };
+        static const char *const namespaces[] = { "", "", "shop", "", "shop" };
+        struct tenant *tenant;
+
+        for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+                (void)snprintf(of[i].container.id, sizeof(of[i].container.id), i ? "c%zu" : "", i);
+                (void)snprintf(of[i].container.namespace, sizeof(of[i].container.namespace), "%s", namespaces[i]);
+                (void)snprintf(of[i].tenant, sizeof(of[i].tenant), "t%zu", i);
+                of[i].team = tenants_team(tenants, &of[i]);
+                assert_int_equal(of[i].team, expected[i]);
+                assert_int_equal(tenants_put(tenants, &of[i], &tenant), 0);
+        }
 }
 
 static void quotas_never_exceed_the_device_unless_overcommitted(void **state)
@@ -242,11 +262,11 @@ static void who_names_no_size_gets_what_nobody_has(void **state)
         struct err err = { 0 };
 
         (void)fake_tenant_put(daemon, "a", 1, 60, 0);
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), 0);
         assert_true(tenant->lease.devices[0].quota == 40 * GIB);
         assert_int_equal(tenant->lease.owner, 7);
         assert_false(tenant_has(tenant, 1));
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -ENOSPC);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), -ENOSPC);
         assert_non_null(strstr(err.text, "sublet ps"));
 }
 
@@ -260,11 +280,11 @@ static void a_name_is_free_when_its_shim_has_said_the_end(void **state)
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
         a->source.fd = ends[0];
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), -EEXIST);
         a->control->has_ended = 1;
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), -EEXIST);
         assert_int_equal(message_send(ends[1], message_new("ended"), NULL, 0), MESSAGE_OK);
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), 0);
         assert_int_equal(daemon->tenants.n, 1);
         (void)close(ends[1]);
 }
@@ -277,10 +297,10 @@ static void only_root_gives_more_than_a_lease(void **state)
         struct tenant *tenant;
         struct err err = { 0 };
 
-        assert_int_equal(admit(daemon, &uncounted, 7, &tenant, &err), -EPERM);
-        assert_int_equal(admit(daemon, &unseen, 7, &tenant, &err), -EPERM);
-        assert_int_equal(admit(daemon, &uncounted, 0, &tenant, &err), 0);
-        assert_int_equal(admit(daemon, &unseen, daemon->uid, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &uncounted, 7, NULL, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &unseen, 7, NULL, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &uncounted, 0, NULL, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &unseen, daemon->uid, NULL, &tenant, &err), 0);
 }
 
 static void only_root_opens_a_tenant_to_others(void **state)
@@ -290,8 +310,8 @@ static void only_root_opens_a_tenant_to_others(void **state)
         struct tenant *tenant;
         struct err err = { 0 };
 
-        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EPERM);
-        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &request, 7, NULL, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), 0);
 }
 
 static void a_mode_that_is_not_offered_is_refused(void **state)
@@ -301,7 +321,7 @@ static void a_mode_that_is_not_offered_is_refused(void **state)
         struct tenant *tenant;
         struct err err = { 0 };
 
-        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+        assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), -EINVAL);
         assert_int_equal(daemon->tenants.n, 0);
 }
 
@@ -329,7 +349,7 @@ static void the_server_of_tenants_in_space_has_memory_too(void **state)
         struct tenant *tenant;
         struct err err = { 0 };
 
-        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), 0);
         assert_int_equal(tenant->lease.devices[0].quota, 100 * GIB - MPS_RESERVE);
         assert_int_equal(tenants_leased(&daemon->tenants, 0, NULL), 100 * GIB);
 }
@@ -342,12 +362,12 @@ static void tenants_in_space_lease_one_device_and_have_no_class(void **state)
         struct err err = { 0 };
 
         if (daemon->n_devices > 1)
-                assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+                assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), -EINVAL);
         (void)snprintf(request.gpus, sizeof(request.gpus), "0");
         request.class = TURNS_LATENCY;
-        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+        assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), -EINVAL);
         request.class = TURNS_NORMAL;
-        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &request, 0, NULL, &tenant, &err), 0);
 }
 
 static void put_instances(struct daemon *daemon)
@@ -445,6 +465,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(the_number_of_a_group_is_never_0_nor_anothers_and_refused_ones_spend_none),
+                TEST(containers_are_in_no_group_of_processes_nor_of_another_namespace),
                 TEST(quotas_never_exceed_the_device_unless_overcommitted),
                 TEST(shares_never_exceed_the_whole),
                 TEST(goals_are_promised_that_can_be_kept_beside_each_other),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/state/mps.h"
+#include "daemon/state/mps/mps.h"
 
 #include "base/cleanup.h"
 #include "base/descriptors.h"
@@ -33,25 +33,28 @@ static bool is_its(const struct mps *mps, const struct tenant *tenant)
                tenant->lease.team == mps->team;
 }
 
-/* A group is of one (M4). Root: it has no tenants any more. */
-static uid_t owner_of(const struct mps *mps)
+static const struct tenant *tenant_of(const struct mps *mps)
 {
         for (const struct tenant *t = mps->daemon->tenants.first; t; t = t->next)
                 if (is_its(mps, t))
-                        return t->lease.owner;
-        return 0;
+                        return t;
+        return NULL;
 }
 
+/* All its tenants are of one owner, and either containers or not (M4). Without tenants it is root's. */
 static struct mps_at at_of(const struct mps *mps)
 {
+        const struct tenant *tenant = tenant_of(mps);
+
         return (struct mps_at){ .dir = mps->daemon->settings.dir,
                                 .uuid = mps->daemon->devices[mps->device].info.uuid,
                                 .device = mps->device,
                                 .team = mps->team,
-                                .owner = owner_of(mps) };
+                                .owner = tenant ? tenant->lease.owner : 0,
+                                .is_contained = tenant && mps->team && tenant->lease.container.id[0] };
 }
 
-static void path_of(const struct mps *mps, const char *name, char ret[static MPS_PATH])
+void mps_file(const struct mps *mps, const char *name, char *ret)
 {
         struct mps_at at = at_of(mps);
 
@@ -60,10 +63,7 @@ static void path_of(const struct mps *mps, const char *name, char ret[static MPS
 
 static bool is_wanted(const struct mps *mps)
 {
-        for (const struct tenant *t = mps->daemon->tenants.first; t; t = t->next)
-                if (is_its(mps, t))
-                        return true;
-        return false;
+        return tenant_of(mps) != NULL;
 }
 
 /* No tenant's number. */
@@ -77,7 +77,7 @@ uint64_t mps_team(const struct message_lease *lease)
         return message_lease_is_client(lease) ? number_of(lease->team) : 0;
 }
 
-static struct mps *mps_find(const struct daemon *daemon, unsigned int device, uint32_t team)
+struct mps *mps_find(const struct daemon *daemon, unsigned int device, uint32_t team)
 {
         struct mps *mps = daemon->devices[device].mps;
 
@@ -96,80 +96,6 @@ static struct mps *mps_get(struct daemon *daemon, unsigned int device, uint32_t 
         *mps = (struct mps){ .next = daemon->devices[device].mps, .daemon = daemon, .device = device, .team = team };
         daemon->devices[device].mps = mps;
         return mps;
-}
-
-static int check_group(const struct message_lease *lease, struct err *err)
-{
-        if (strcmp(lease->mode, "time") != 0)
-                return err_say(err, -EINVAL, "a group takes turns with others: leave --mode %s out", lease->mode);
-        if (lease->job[0])
-                return err_say(err, -EINVAL, "a tenant is of a group or of a job: leave --group or --job out");
-        return 0;
-}
-
-int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
-{
-        const char *what = lease->group[0] ? "--group" : "--mode spatial";
-        unsigned int n = 0;
-
-        for (unsigned int i = 0; i < daemon->n_devices; i++)
-                n += lease->devices[i].is_granted;
-        if (n != 1)
-                return err_say(err, -EINVAL, "%s is for one device, and this lease has %u: add --gpu N", what, n);
-        if (lease->group[0])
-                return check_group(lease, err);
-        if (lease->class != TURNS_NORMAL)
-                return err_say(err, -EINVAL,
-                               "--class is for tenants that take turns; with --mode spatial leave it out");
-        return 0;
-}
-
-bool mps_is_ready(const struct daemon *daemon, const struct message_lease *lease, const char **ret_why)
-{
-        bool is_ready = true;
-
-        *ret_why = "";
-        for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                const struct mps *mps = lease->devices[i].is_granted ? mps_find(daemon, i, lease->team) : NULL;
-                char path[MPS_PATH];
-
-                if (!lease->devices[i].is_granted)
-                        continue;
-                if (mps)
-                        path_of(mps, "/pipe/control", path);
-                if (mps && mps->control && !mps->ending_since && access(path, F_OK) == 0)
-                        continue;
-                is_ready = false;
-                *ret_why = mps ? mps->failure : "no memory for an MPS server";
-        }
-        return is_ready;
-}
-
-/* The cap, else the share, limits a client; a tenant without either has no limit. In a group a share is of time. */
-static permille thread_limit(const struct message_lease *lease)
-{
-        if (lease->cap < TURNS_WHOLE)
-                return lease->cap;
-        return lease->share && !lease->group[0] ? lease->share : TURNS_WHOLE;
-}
-
-void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env)
-{
-        permille part = thread_limit(lease);
-        char text[MPS_PATH];
-
-        for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                const struct mps *mps = lease->devices[i].is_granted ? mps_find(daemon, i, lease->team) : NULL;
-
-                if (!mps)
-                        continue;
-                path_of(mps, "/pipe", text);
-                (void)json_object_set_new(env, "CUDA_MPS_PIPE_DIRECTORY", json_string(text));
-        }
-        (void)snprintf(text, sizeof(text), "%u.%u", part / 10, part % 10);
-        (void)json_object_set_new(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string(text));
-        if (lease->class == TURNS_BATCH) /* its kernels come after those of the others: MPS's word, below normal */
-                (void)json_object_set_new(env, "CUDA_MPS_CLIENT_PRIORITY", json_string("1"));
 }
 
 static void emit_fault(const struct mps *mps, const char *what)
@@ -191,7 +117,7 @@ static void write_control_file(const struct mps *mps)
         _cleanup_(closep) int fd = -1;
         int n = snprintf(text, sizeof(text), "%d %llu\n", mps->control, (unsigned long long)mps->begun);
 
-        path_of(mps, "/control", path);
+        mps_file(mps, "/control", path);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (fd < 0 || write(fd, text, (size_t)n) != n)
                 event_emit(mps->daemon, EVENT_MPS_FAULT, NULL, (int)mps->device, "writing %s: %s", path,
@@ -205,7 +131,7 @@ static void write_server_file(const struct mps *mps, pid_t server)
         _cleanup_(closep) int fd = -1;
         int n = snprintf(text, sizeof(text), "%d\n", server);
 
-        path_of(mps, "/server", path);
+        mps_file(mps, "/server", path);
         (void)unlink(path);
         if (!server)
                 return;
@@ -254,7 +180,7 @@ static void mps_forget(struct mps *mps)
 {
         char path[MPS_PATH];
 
-        path_of(mps, "/control", path);
+        mps_file(mps, "/control", path);
         (void)unlink(path);
         write_server_file(mps, 0);
         /* A late one would end the next control daemon. */

@@ -8,10 +8,12 @@
  * DIR/mps/PLACE/control ("PID START"), which only the daemon writes. PLACE is "DEVICE" of mode spatial, "DEVICE-TEAM"
  * of a group, whose number is in the leases of its tenants (mps_place):
  *      M1  a device has tenants of mode spatial or of mode time, never both (tenants_fit). Groups are of mode time;
- *      M2  a tenant is granted its lease only when the control daemon listens (mps_is_ready);
+ *      M2  a tenant is granted its lease only when the control daemon listens (mps_wait);
  *      M3  a tenant may dup driver objects that the MPS server of its place lends, and no other process's, nor another
  *          group's: a shim asks the driver whose a client is, on the server's own descriptors (mps_lends);
- *      M4  who is in a group is decided at admission (tenants_team): one owner, one namespace, one name.
+ *      M4  who is in a group is decided at admission (tenants_team): one owner, one namespace, one name, and either
+ *          processes of the machine or containers, whose server has files of its own in place of the machine's
+ *          (shim/mps_program.h).
  *
  * All clients of a server share its channel group: to the hardware they are one program. They fail together
  * (MPS_FAULT), and their time cannot be told apart: it is billed in equal parts (sched/teams.c). To the scheduler they
@@ -30,6 +32,7 @@
 struct daemon;
 struct err;
 struct message_lease;
+struct tenant;
 
 /* A server, or what is to become one. Thread: the loop. */
 struct mps {
@@ -56,8 +59,8 @@ struct mps {
 /* A lease of mode spatial or of a group is for one device; one of mode spatial has no class. 0; -EINVAL. */
 int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);
 
-/* Whether the tenant would find its control daemon. *ret_why: why it will not; "": it may yet. */
-bool mps_is_ready(const struct daemon *daemon, const struct message_lease *lease, const char **ret_why);
+/* Whether the tenant finds its control daemon, if it needs one. "": yes; a text: why it will not; NULL: it may yet. */
+const char *mps_wait(const struct daemon *daemon, const struct tenant *tenant);
 
 /* Whether the process is a server, or a control daemon, that we started on that device. It looks for servers that it
  * does not know yet. */
@@ -66,8 +69,17 @@ bool mps_has(struct daemon *daemon, unsigned int device, pid_t process);
 /* Adds the variables that the tenant's command needs. */
 void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env);
 
+/* What the hook of a container of a group needs to mount (oci/side.h): the control daemon's process, when it began, and
+ * the directory of its pipe. NULL: the lease is of no group, or no memory. */
+json_t *mps_for_container(const struct daemon *daemon, const struct message_lease *lease);
+
 void mps_adopt(struct daemon *daemon); /* at the start: finds those of the daemon before */
 void mps_tick(struct daemon *daemon);  /* ten times a second: starts, checks and ends them */
 void mps_leave(struct daemon *daemon); /* the daemon ends, and those without tenants with it */
 
 uint64_t mps_team(const struct message_lease *lease); /* as the scheduler knows it (sched_tenant.team); 0: none */
+
+/* ---- for mps_client.c, which says to tenants where their server is ---------------------------------------------- */
+
+struct mps *mps_find(const struct daemon *daemon, unsigned int device, uint32_t team); /* NULL: none */
+void mps_file(const struct mps *mps, const char *name, char *ret); /* of its place; MPS_PATH bytes */
