@@ -53,6 +53,12 @@
 #define ANNOTATION_SWAP "sublet.dev/swap"
 
 /*
+ * On a pod: the trust group of its containers, a name of its namespace: with those of other pods of that group on their
+ * device they are clients of one MPS server (docs/containers.md, Groups). It counts when a container starts.
+ */
+#define ANNOTATION_GROUP "sublet.dev/group"
+
+/*
  * On a running pod: what its containers' tenants are to have from now on, of what was allocated to them, in the words
  * of `sublet set`. The device plugin of its node sees to it (kube/plugin/resize/resize.h).
  *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none")

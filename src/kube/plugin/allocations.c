@@ -172,6 +172,14 @@ static void apply_annotation(struct work *work, const struct pods_pod *pod, stru
         it->has_swap = json_is_true(json_object_get(given, "swap"));
 }
 
+/* As the daemon takes it: one wrong word would cost all pods their rows. */
+static bool is_name(const char *text)
+{
+        size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+        return n && n < 64 && !text[n] && !strchr("._-", text[0]);
+}
+
 /* A row for each of its devices. */
 static int emit(const struct work *work, json_t *list, const struct pods_pod *pod,
                 const struct container_allocation *it)
@@ -187,6 +195,8 @@ static int emit(const struct work *work, json_t *list, const struct pods_pod *po
 
                 if (work->view->is_placed) /* A4 */
                         (void)json_object_set_new(row, "swap", json_string(it->has_swap ? "true" : "false"));
+                if (pod && pod->group)
+                        (void)json_object_set_new(row, "group", json_string(pod->group));
                 r |= json_array_append_new(list, row);
         }
         return r;
@@ -206,6 +216,11 @@ int allocations_make(const struct allocations_view *view, struct allocations *re
 
                 if (list[i].memory && list[i].is_sound && view->is_placed)
                         apply_annotation(&work, pod, &list[i]);
+                if (pod && pod->group && !is_name(pod->group) && list[i].is_sound) {
+                        list[i].is_sound = false;
+                        note(&work, &list[i],
+                             ANNOTATION_GROUP " is no name of up to 63 letters, digits, '.', '_', '-'");
+                }
                 if (list[i].memory && list[i].is_sound && emit(&work, rows, pod, &list[i]) < 0)
                         r = -ENOMEM;
                 work.said.n += list[i].memory && list[i].is_sound;

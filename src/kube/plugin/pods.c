@@ -20,6 +20,7 @@ static void pod_free(struct pods_pod *pod)
         free(pod->uid);
         free(pod->namespace);
         free(pod->name);
+        free(pod->group);
         json_decref(pod->containers);
         json_decref(pod->asked);
         free(pod);
@@ -97,7 +98,8 @@ static int read_index(const char *text)
 static struct pods_pod *pod_new(const json_t *metadata, const char *uid, const char *node)
 {
         const json_t *annotations = json_object_get(metadata, "annotations");
-        const char *namespace = text_at(metadata, "namespace"), *name = text_at(metadata, "name");
+        const char *namespace = text_at(metadata, "namespace"), *name = text_at(metadata, "name"),
+                   *group = text_at(annotations, ANNOTATION_GROUP);
         struct pods_pod *pod = calloc(1, sizeof(*pod));
 
         if (!pod)
@@ -105,10 +107,11 @@ static struct pods_pod *pod_new(const json_t *metadata, const char *uid, const c
         pod->uid = strdup(uid);
         pod->namespace = strdup(namespace ? namespace : "");
         pod->name = strdup(name ? name : "");
+        pod->group = group ? strdup(group) : NULL;
         pod->containers = read_allocation(text_at(annotations, ANNOTATION_ALLOCATION), node);
         pod->asked = resize_read(annotations);
         pod->index = read_index(text_at(annotations, ANNOTATION_ALIYUN_INDEX));
-        if (pod->uid && pod->namespace && pod->name)
+        if (pod->uid && pod->namespace && pod->name && !pod->group == !group)
                 return pod;
         pod_free(pod);
         return NULL;

@@ -12,6 +12,7 @@
 struct pods_pod {
         struct pods_pod *next;
         char *uid, *namespace, *name;
+        char *group;        /* the trust group of its containers; NULL: none */
         json_t *asked;      /* what its annotations ask of its tenants (resize.h); NULL: nothing */
         json_t *containers; /* from the extender's annotation, what each was given; NULL: none */
         int index;          /* gpushare's device index for all containers; -1: none */

@@ -52,6 +52,16 @@ static const char *row(struct allocations made, size_t n)
         return text;
 }
 
+static void pod_put_with(struct pods *pods, const char *uid, json_t *annotations)
+{
+        json_t *pod = json_pack("{s:{s:s, s:s, s:s, s:o}, s:{s:s}, s:{s:s}}", "metadata", "uid", uid, "name", "web",
+                                "namespace", "shop", "annotations", annotations, "spec", "nodeName", "n1", "status",
+                                "phase", "Pending");
+
+        assert_int_equal(pods_put(pods, "n1", pod), 0);
+        json_decref(pod);
+}
+
 static void pod_put(struct pods *pods, const char *uid, const char *annotation, const char *value, const char *on,
                     const char *phase)
 {
@@ -171,6 +181,34 @@ static void where_the_extender_places_the_pod_says_the_device_and_kubelet_the_am
         pods_done(&pods);
 }
 
+/* A name that the daemon would not take must not cost the other pods their rows. */
+static void a_pods_group_is_its_containers_if_it_is_a_name(void **state)
+{
+        static const char text[] = CHECKPOINT(
+                ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\"]") "," ROW("u2", "main", MEMORY, "[\"GPU-a-_-1\"]"));
+        static const char *const wrong[] = { "", "a b", ".a", "a\"b",
+                                             "0123456789012345678901234567890123456789012345678901234567890123" };
+        static const char given[] = GIVEN("n1", "{\"device\":0}");
+        struct pods pods = { 0 };
+
+        (void)state;
+        pods_begin(&pods);
+        pod_put(&pods, "u2", ALLOCATION, given, "n1", "Pending");
+        pod_put_with(&pods, "u1", json_pack("{s:s, s:s}", ALLOCATION, given, "sublet.dev/group", "Chat_1"));
+        assert_non_null(strstr(row(make(text, &pods), 0), "\"group\":\"Chat_1\""));
+        assert_null(strstr(row(make(text, &pods), 1), "group"));
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+                struct allocations made;
+
+                pod_put_with(&pods, "u1", json_pack("{s:s, s:s}", ALLOCATION, given, "sublet.dev/group", wrong[i]));
+                made = make(text, &pods);
+                assert_int_equal(made.n, 1);
+                assert_non_null(strstr(made.why, "sublet.dev/group is no name"));
+                assert_non_null(strstr(row(made, 0), "\"pod\":\"u2\""));
+        }
+        pods_done(&pods);
+}
+
 static void each_of_several_devices_has_an_equal_part_of_what_kubelet_allocated(void **state)
 {
         static const char text[] = CHECKPOINT(ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\",\"GPU-a-_-1\"]"));
@@ -264,6 +302,7 @@ int main(void)
                 cmocka_unit_test(thousands_of_rows_of_another_plugin_hide_none_of_ours),
                 cmocka_unit_test(ids_that_this_node_has_not_are_left_out_with_the_reason),
                 cmocka_unit_test(where_the_extender_places_the_pod_says_the_device_and_kubelet_the_amount),
+                cmocka_unit_test(a_pods_group_is_its_containers_if_it_is_a_name),
                 cmocka_unit_test(each_of_several_devices_has_an_equal_part_of_what_kubelet_allocated),
                 cmocka_unit_test(a_pod_that_is_over_or_elsewhere_or_not_placed_gets_no_row),
                 cmocka_unit_test(a_list_without_a_pod_ends_it),
