@@ -3,9 +3,10 @@
 # Containers on this machine's device, or on the simulator: runc starts PyTorch under the profile and hook of
 # `sublet oci spec`. Each container's root is the machine's own, read-only, so that only runc has to be installed.
 # Needs root, runc (or RUNTIME=crun) and python3; PyTorch on a real device. TAP on stdout, raw logs in
-# ${OUT:-/tmp/sublet-container}; two minutes; the verdict is the last line.
+# ${OUT:-/tmp/sublet-container}; three minutes; the verdict is the last line.
 #
 #       tests/gpu/container.sh [BUILD]      SUBLET=... RUNTIME=runc SECONDS_EACH=10 SHARES="70 30"
+#                                           PARTS="quota gate shares groups"
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
@@ -23,6 +24,7 @@ umount /sys/fs/cgroup/unified 2> /dev/null
 out=${OUT:-/tmp/sublet-container}
 read -ra shares <<< "${SHARES:-70 30}"
 seconds=${SECONDS_EACH:-10}
+parts=" ${PARTS:-quota gate shares groups} "
 work=$(mktemp -d /tmp/sublet-gpu-container-XXXXXX)
 log=$out/container.log
 n=0 passed=0 failed=0 started=$SECONDS daemon=
@@ -34,9 +36,10 @@ outside() { env -u LD_PRELOAD "$@"; } # of the simulator, which the runtime itse
 runs() { outside "$runtime" --root "$work/state" "$@"; }
 finish() {
         local id
-        for id in q t0 t1 u; do runs delete -f "$id" 2> /dev/null; done
+        for id in q t0 t1 u g0 g1 s; do runs delete -f "$id" 2> /dev/null; done
         [ -z "$daemon" ] || kill "$daemon" 2> /dev/null
         wait 2> /dev/null
+        rmdir /tmp/nvidia-mps 2> /dev/null # where the pipe was mounted: these containers' root is the machine's
         umount -R -l "$work/root" 2> /dev/null && rm -rf "$work"
 }
 trap finish EXIT
@@ -134,9 +137,11 @@ print(*(of.get(name, 0) for name in sys.argv[1:]))' "$@"
 }
 is_there() { "$sublet" ps -q 2> /dev/null | grep -qx "$1"; }
 works() { [ "$(used "$1")" -gt 200 ]; }
+wants() { [[ $parts == *" $1 "* ]]; }
 is_empty() { [ -z "$("$sublet" ps -q)" ]; }
 
 # ---- quota -------------------------------------------------------------------------------------
+if wants quota; then
 bundle q '{"sublet.dev/mem": "8G"}' "${quota_program[@]}"
 runs run -b "$work/q" q > "$out/q.txt" 2>&1 < /dev/null
 sed 's/^/# /' "$out/q.txt" | head -30 | tee -a "$log"
@@ -145,15 +150,19 @@ check "it is out of memory there, as on a smaller device" \
         "$(grep -q 'oom=OutOfMemoryError\|last=CUDA_ERROR_OUT_OF_MEMORY' "$out/q.txt" && echo y)"
 check "and computes afterwards" "$(grep -q '^result=ok\|^after=ok' "$out/q.txt" && echo y)"
 check "its end empties the ledger" "$(for_seconds 20 is_empty && echo y)"
+fi
 
 # ---- without a gate ------------------------------------------------------------------------------
+if wants gate; then
 bundle u '{"sublet.dev/mem": "8G", "gate": "none"}' /bin/echo it ran
 runs run -b "$work/u" u > "$out/u.txt" 2>&1 < /dev/null
 sed 's/^/# /' "$out/u.txt" | tee -a "$log"
 check "a container with the nodes and without the profile is not started" \
         "$(grep -q 'without a gate' "$out/u.txt" && ! grep -qx 'it ran' "$out/u.txt" && echo y)"
+fi
 
 # ---- shares --------------------------------------------------------------------------------------
+if wants shares; then
 for i in 0 1; do
         bundle "t$i" "{\"sublet.dev/mem\": \"8G\", \"sublet.dev/share\": \"${shares[$i]}\"}" "${time_program[@]}"
         runs run -b "$work/t$i" "t$i" > "$out/t$i.txt" 2>&1 < /dev/null &
@@ -180,6 +189,51 @@ check "both are there for a daemon that comes after a kill -9" "$(for_seconds 20
 measure "after the daemon was killed"
 for i in 0 1; do runs kill "t$i" KILL 2>> "$log"; done
 check "their end empties the ledger" "$(for_seconds 30 is_empty && echo y)"
+fi
+
+# ---- groups --------------------------------------------------------------------------------------
+# Two containers of a group with a quarter each, beside one with half: clients of one MPS server, that have half of the
+# device together.
+clients() { # of the group's server, by its control daemon
+        local server
+        export CUDA_MPS_PIPE_DIRECTORY=$SUBLET_DIR/mps/0-1/pipe
+        server=$(echo get_server_list | nvidia-cuda-mps-control | head -1)
+        echo "get_client_list $server" | nvidia-cuda-mps-control | grep -c '^[0-9]'
+        unset CUDA_MPS_PIPE_DIRECTORY
+}
+if wants groups; then
+for i in 0 1; do
+        bundle "g$i" '{"sublet.dev/mem": "8G", "sublet.dev/share": "25", "sublet.dev/group": "chat"}' "${time_program[@]}"
+done
+bundle s '{"sublet.dev/mem": "8G", "sublet.dev/share": "50"}' "${time_program[@]}"
+for id in g0 g1 s; do
+        runs run -b "$work/$id" "$id" > "$out/$id.txt" 2>&1 < /dev/null &
+done
+for_seconds 60 works g0 && for_seconds 60 works g1 && for_seconds 60 works s
+check "two containers of a group and one beside them compute" "$(works g0 && works g1 && works s && echo y)"
+tail -n 3 "$out"/g[01].txt | sed 's/^/# /' | tee -a "$log"
+[ -n "${SUBLET_SIM:-}" ] || check "both are clients of the group's MPS server" "$(is "$(clients)" == 2)"
+runs exec g0 sh -c 'ls -l /tmp/nvidia-mps /dev/shm; : > /dev/shm/ours; : > /tmp/nvidia-mps/mine' > "$out/within.txt" 2>&1
+sed 's/^/# /' "$out/within.txt" | tee -a "$log"
+check "the pipe is not writable, and files of the group are the group's" \
+        "$(grep -qi 'read-only' "$out/within.txt" && runs exec g1 ls /dev/shm/ours > /dev/null 2>&1 && ! runs exec s ls /dev/shm/ours > /dev/null 2>&1 && echo y)"
+sleep 2
+read -r a0 a1 a2 < <(used g0 g1 s)
+sleep "$seconds"
+read -r b0 b1 b2 < <(used g0 g1 s)
+got=$(awk "BEGIN { g = $b0 - $a0 + $b1 - $a1; s = $b2 - $a2; printf \"%.2f\", (g + s) ? 100 * g / (g + s) : 0 }")
+say "# g0 $((b0 - a0)) ms, g1 $((b1 - a1)) ms, s $((b2 - a2)) ms: the group has $got %"
+check "the group has half, within $bound points ($got)" "$(is "$got" '>=' $((50 - bound)) && is "$got" '<=' $((50 + bound)))"
+"$sublet" ps | sed 's/^/# /' | tee -a "$log"
+if [ -z "${SUBLET_SIM:-}" ]; then # there nobody has connected, and no server begun
+        pkill -9 -P "$(cut -d' ' -f1 "$SUBLET_DIR/mps/0-1/control")"
+        has_fault() { "$sublet" events "$1" | grep -q MPS_FAULT; }
+        check "with its server killed both are told, and the one beside them is not" \
+                "$(for_seconds 5 has_fault g0 && for_seconds 5 has_fault g1 && ! has_fault s && echo y)"
+fi
+for id in g0 g1 s; do runs kill "$id" KILL 2>> "$log"; done
+check "their end empties the ledger" "$(for_seconds 30 is_empty && echo y)"
+fi
 "$sublet" usage | sed 's/^/# /' | tee -a "$log"
 "$sublet" events 2> /dev/null | tail -20 | sed 's/^/# /' >> "$log"
 
