@@ -20,8 +20,9 @@ static const char end_usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
 
 static const char suspend_usage[] =
         "usage: sublet suspend [--dir DIR] TENANT...\n"
-        "Moves what tenants hold from the GPU to host memory, with the driver's own checkpoint. Their programs\n"
-        "notice nothing, but that CUDA calls wait until 'sublet resume'.\n"
+        "Moves what tenants hold from the GPU to host memory. Their programs notice nothing, but that CUDA calls\n"
+        "wait. One that goes on putting work wakes at once, unless it has --swap; the others stay out until\n"
+        "'sublet resume', or until they have work.\n"
         "\n"
         "\f"
         "\n"

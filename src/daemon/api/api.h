@@ -67,7 +67,7 @@ struct api_response {
 
         enum api_wait wait;
         nsec since, deadline;    /* clock_now */
-        uint64_t tenant, serial; /* API_WAIT_SET; the tenant also _MOVED */
+        uint64_t tenant, serial; /* API_WAIT_SET, _MOVED: there, how often it had come there before */
         bool suspends;           /* API_WAIT_MOVED */
         uint64_t event_id;       /* API_WAIT_EVENTS: the latest seen */
         char only[64];           /* of this tenant only; "": of all */

@@ -25,20 +25,28 @@ static bool wants(const struct api_request *request, struct api_response *ret, b
         return is_ours;
 }
 
+static uint64_t arrivals(const struct tenant *tenant, bool suspends)
+{
+        return suspends ? tenant->suspension.n_out : tenant->suspension.n_in;
+}
+
+/* Who came there and has gone again was there: a busy program wakes before this is asked. */
 bool api_suspend_is_over(struct daemon *daemon, struct api_response *response)
 {
         struct tenant *tenant = tenants_find_id(&daemon->tenants, response->tenant);
-        bool is_there;
+        bool is_there, has_been;
 
         if (!tenant) {
                 api_error(response, API_NOT_FOUND, "the tenant has ended");
                 return true;
         }
         is_there = (tenant->suspension.state == SUSPENSION_SUSPENDED) == response->suspends;
-        if ((!suspension_is_settled(tenant->suspension.state) || (!response->suspends && swap_is_asked(tenant))) &&
+        has_been = arrivals(tenant, response->suspends) != response->serial;
+        if (!has_been &&
+            (!suspension_is_settled(tenant->suspension.state) || (!response->suspends && swap_is_asked(tenant))) &&
             clock_now() < response->deadline)
                 return false;
-        if (is_there && suspension_is_settled(tenant->suspension.state))
+        if (has_been || (is_there && suspension_is_settled(tenant->suspension.state)))
                 api_json(response, API_OK, api_tenant_json(daemon, tenant));
         else
                 api_error(response, API_CONFLICT, "'%s' is %s: %s%s", tenant->lease.tenant, tenant_state_name(tenant),
@@ -52,17 +60,20 @@ bool api_suspend(struct daemon *daemon, const struct api_request *request, struc
 {
         struct err err = { 0 };
         bool suspends = false;
+        uint64_t before;
 
         if (!wants(request, ret, &suspends))
                 return false;
         if (ret->status)
                 return true;
+        before = arrivals(tenant, suspends);
         if (suspend_ask(daemon, tenant, suspends, request->uid, &err) < 0) {
                 api_error(ret, API_CONFLICT, "%s", err.text);
                 return true;
         }
         *ret = (struct api_response){ .wait = API_WAIT_MOVED,
                                       .tenant = tenant->lease.id,
+                                      .serial = before,
                                       .suspends = suspends,
                                       .deadline = clock_now() + WAIT_SEC * NSEC_PER_SEC };
         if (api_suspend_is_over(daemon, ret))

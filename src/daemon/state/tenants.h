@@ -77,6 +77,7 @@ struct tenant_suspension {
         bool has_ended;        /* one of them is not */
         nsec away_at;          /* 0: it is not */
         bytes held;            /* on all devices, then */
+        uint64_t n_out, n_in;  /* how often it has been suspended, and resumed */
         char cause[64];        /* who asked, or why nobody had to */
         char how[BY_SHIM_HOW]; /* what its shim says of the way that it has gone; "": nothing */
         char text[240];        /* why the latest attempt failed; "": it did not */

@@ -165,6 +165,8 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others, bool
         bytes now = held(tenant), moved = now > suspension->held ? now - suspension->held : suspension->held - now;
         nsec at = clock_now();
 
+        suspension->n_out += event == EVENT_SUSPENDED;
+        suspension->n_in += event == EVENT_RESUMED;
         if (event == EVENT_SUSPENDED && by_copies)
                 suspension->no_copies_until = 0;
         if (event == EVENT_RESUME_FAILED)

@@ -7,6 +7,7 @@
 #include "daemon/api/api.h"
 #include "daemon/store/store.h"
 #include "daemon/state/events.h"
+#include "daemon/state/shims.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -216,6 +217,42 @@ static void the_answer_to_a_change_waits_for_the_shim(void **state)
         tenant->source.fd = -1;
 }
 
+/* Its shim has done what it was asked for. */
+static void moved(struct daemon *daemon, struct tenant *tenant)
+{
+        json_t *body = json_pack("{s:s, s:I}", "outcome", "done", "serial", (json_int_t)tenant->suspension.serial);
+
+        suspend_moved(daemon, tenant, body);
+        json_decref(body);
+}
+
+static void who_was_suspended_and_has_woken_was_suspended(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = tenants_find(&daemon->tenants, "annas");
+        int sockets[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+        tenant->source.fd = sockets[0];
+        daemon->settings.suspend_by = SUSPEND_BY_COPIES;
+        tenant->control->devices[0].held = tenant->control->processes[0].held = GIB;
+        tenant->control->processes[0].id = getpid();
+        assert_null(ask(daemon, 0, "PATCH", "/v1/tenants/annas", "{\"suspended\":true}"));
+        assert_int_equal(response.wait, API_WAIT_MOVED);
+        assert_false(api_continue(daemon, &response));
+        moved(daemon, tenant);
+        assert_int_equal(tenant->suspension.state, SUSPENSION_SUSPENDED);
+        suspend_move(daemon, tenant, false, "for work that it has put"); /* before anybody asks */
+        moved(daemon, tenant);
+        assert_int_equal(tenant->suspension.state, SUSPENSION_RUNNING);
+        assert_true(api_continue(daemon, &response));
+        assert_int_equal(response.status, API_OK);
+        assert_int_equal(status_of(daemon, 0, "PATCH", "/v1/tenants/annas", "{\"suspended\":false}"), API_OK);
+        (void)close(sockets[0]);
+        (void)close(sockets[1]);
+        tenant->source.fd = -1;
+}
+
 static void what_is_not_there_says_so(void **state)
 {
         assert_int_equal(status_of(*state, 0, "GET", "/v1/tenants/nobody", NULL), API_NOT_FOUND);
@@ -391,6 +428,7 @@ int main(void)
                 TEST(a_quota_below_what_is_held_comes_with_a_note),
                 TEST(share_null_is_an_equal_part_and_cap_null_none),
                 TEST(the_answer_to_a_change_waits_for_the_shim),
+                TEST(who_was_suspended_and_has_woken_was_suspended),
                 TEST(what_is_not_there_says_so),
                 TEST(a_follower_gets_its_own_tenants_events_once),
                 TEST(a_follower_that_is_slow_misses_the_oldest_and_goes_on),
