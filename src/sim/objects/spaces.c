@@ -11,6 +11,8 @@
 #include "rm/numbers.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@ enum {
         RANGE_AT = 8, /* of MAP_DMA and UNMAP_DMA: hDma, hMemory */
         MEMORY_AT = 12,
         MAP_OFFSET_AT = 16,
+        HOLE_LEAST = 64 * 1024,
         MAP_LENGTH_AT = 24,
         MAP_FLAGS_AT = 32,
         UNMAP_BASE_AT = 24,
@@ -138,6 +141,20 @@ void space_forget(struct machine *machine, const struct object *object)
 
 /* ---- by address ------------------------------------------------------------------------------------------- */
 
+static bool is_zero(const char *buffer, size_t size)
+{
+        return !*buffer && !memcmp(buffer, buffer + 1, size - 1);
+}
+
+/* Zeros are as good as a hole, which costs the host no page: what comes back to a device is mostly that. */
+static ssize_t file_write(int fd, const void *buffer, size_t size, uint64_t offset)
+{
+        if (size >= HOLE_LEAST && is_zero(buffer, size) &&
+            fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size) == 0)
+                return (ssize_t)size;
+        return pwrite(fd, buffer, size, (off_t)offset);
+}
+
 /* The process's own pages, or those of the memory. */
 static ssize_t memory_move(struct memory *memory, bool is_write, void *buffer, size_t size, uint64_t offset)
 {
@@ -150,7 +167,7 @@ static ssize_t memory_move(struct memory *memory, bool is_write, void *buffer, s
         fd = mem_fd(memory);
         if (fd < 0)
                 return fd;
-        return is_write ? pwrite(fd, buffer, size, (off_t)offset) : pread(fd, buffer, size, (off_t)offset);
+        return is_write ? file_write(fd, buffer, size, offset) : pread(fd, buffer, size, (off_t)offset);
 }
 
 static struct dma_map *map_at(const struct machine *machine, const struct channel *channel, uint64_t at)
