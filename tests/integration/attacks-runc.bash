@@ -55,7 +55,7 @@ in_bundle() {
         attack "$2" contained
         [ "$held" -le $((QUOTA + SLACK)) ] || { echo "past the quota: $held MiB of $QUOTA"; return 1; }
         wait_for has_tenants 0
-        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+        wait_for all_back
 }
 
 # attacks_as EDIT NAME: the same, and it comes to the point where it holds what it could get

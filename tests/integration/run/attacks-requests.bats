@@ -84,7 +84,7 @@ END
         [[ $output != *cannot=* ]] || skip "${output#*cannot=}"
         [[ $output == *waiting=1* ]]
         [ "$status" -eq 0 ]
-        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+        wait_for all_back
 }
 
 # Whoever keeps the file is no tenant; the first is the positive control.

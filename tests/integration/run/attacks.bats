@@ -64,7 +64,7 @@ load ../attacks
         attack managed-wide tenant --mem 20G --
         [[ $said == *'ranges=6000'* && $said == *'wide errno=12'* && $said == *holding* ]]
         [ "$(field DENIED)" -gt 0 ]
-        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+        wait_for all_back
 }
 
 @test "mappings on their way that would have to be asked about in too many spaces are refused" {
