@@ -145,7 +145,7 @@ for name in "${attacks[@]}"; do
                 [ $now -gt 2 ] || break
                 sleep 0.1
         done
-        check "$name: the device has what it had before ($now MiB)" "$([ $now -le 2 ] && echo y)"
+        check "$name: the device has what it had before ($now MiB)" "$([ "$now" -le 2 ] && echo y)"
         table+=("$(printf '%-24s %9s %9s' "$name" "${native[$name]}" $most)")
 done
 

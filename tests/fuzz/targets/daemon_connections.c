@@ -11,7 +11,7 @@
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
 #include "daemon/containers/pending.h"
-#include "daemon/state/mps.h"
+#include "daemon/state/mps/mps.h"
 #include "daemon/state/shims.h"
 #include "daemon/store/store.h"
 #include "wire/messages.h"
