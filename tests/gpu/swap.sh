@@ -57,7 +57,7 @@ until_is() { # SECONDS COMMAND...
 has_looks() { has_lines "$1" '^look'; }
 has_lines() { [ "$(grep -c "$2" "$work/program")" -ge "$1" ]; } # N PATTERN
 has_no_other() { ! grep -vE '^(ready|look wrong=0 ms=[0-9.]+)$' "$work/program"; }
-held() { echo $(($("$sublet" ps --json | grep -o '"held_bytes": *[0-9]*' | head -1 | grep -o '[0-9]*$') >> 20)); }
+held() { "$sublet" ps --json | grep -o '"held_bytes": *[0-9]*' | awk -F: '{ sum += $2 } END { printf "%d\n", sum / 1048576 }'; } # MiB, on all devices
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2> /dev/null || echo '?'; }
 is_empty() { [ -z "$("$sublet" ps -q)" ]; }
 timed() { # VERB: the seconds that it took are in $took, and what its event says in $said
@@ -91,7 +91,7 @@ is_ready() { [ "$(kept_mib)" -ge "$1" ]; }
 node_begin() { # WAY N MIB [HOW]
         looks=0
         daemon_begin "$1.$2" --suspend-by "$1" --swap "${SWAP:-64G}"
-        "$sublet" run -q --name swapped --sleep-after 30m --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
+        "$sublet" run -q --gpu 0 --name swapped --sleep-after 30m --mem $(($2 * $3 + 3072))M -- "$work/swapped" "${@:2}" \
                 < "$work/feed" > "$work/program" 2>> "$log" &
         tenant=$!
         check "$1: a tenant fills $2 pieces of $3 MiB" until_is 60 grep -q ready "$work/program"
@@ -154,7 +154,7 @@ is_further() { [ "$(losses)" -gt "$1" ]; } # THAN
 is_through() { grep -q '^steps' "$work/program"; }
 has_state() { [ "$("$sublet" ps --json | grep -o '"state": *"[a-z]*"' | head -1 | grep -o '[a-z]*"$')" = "$1\"" ]; }
 trained_begin() { # OPTION...
-        "$sublet" run -q --name swapped --mem "$((trained[0] * (trained[1] + 3) + 3072))M" "$@" -- \
+        "$sublet" run -q --gpu 0 --name swapped --mem "$((trained[0] * (trained[1] + 3) + 3072))M" "$@" -- \
                 "$work/trained" "${trained[@]}" 0 < "$work/feed" > "$work/program" 2>> "$log" &
         tenant=$!
         check "a training run begins ($*)" until_is 60 grep -q '^ready' "$work/program"
@@ -182,7 +182,7 @@ training() {
         check "training: of $i suspensions at random moments $moved were made" [ "$moved" -ge $((i * 9 / 10)) ]
         mv "$work/program" "$work/suspended"
         until_is 30 is_empty
-        timeout 200 "$sublet" run -q --name alone --mem "$((trained[0] * (trained[1] + 3) + 3072))M" -- \
+        timeout 200 "$sublet" run -q --gpu 0 --name alone --mem "$((trained[0] * (trained[1] + 3) + 3072))M" -- \
                 "$work/trained" "${trained[@]}" "$steps" < /dev/null > "$work/alone" 2>> "$log"
         check "training: the losses of $steps steps are those of a run without, bit for bit" \
                 cmp "$work/suspended" "$work/alone"

@@ -67,7 +67,7 @@ static void stay(struct daemon *daemon, struct tenant *tenant, const char *why)
         if (tenant->is_sleepless_told)
                 return;
         tenant->is_sleepless_told = true;
-        event_emit(daemon, EVENT_ROOM_NOT_MADE, tenant, -1, "it is idle and stays on the device: %s", why);
+        event_emit(daemon, EVENT_NOT_PUT_TO_SLEEP, tenant, -1, "%s", why);
 }
 
 static void sleep_if_idle(struct daemon *daemon, struct tenant *tenant)

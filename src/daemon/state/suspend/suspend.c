@@ -177,7 +177,7 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others, bool
                 sleeper_is_up(&tenant->sleeper, at);
         if (event == EVENT_RESUME_FAILED || (event == EVENT_SUSPEND_FAILED && was_for_others))
                 swap_failed(tenant, event == EVENT_SUSPEND_FAILED);
-        else if (event >= 0 && suspension->moves_at)
+        else if ((event == EVENT_SUSPENDED || event == EVENT_RESUMED) && suspension->moves_at)
                 swap_moved(tenant, event == EVENT_SUSPENDED, by_copies, at - suspension->moves_at, moved);
 }
 

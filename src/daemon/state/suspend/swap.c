@@ -102,12 +102,16 @@ static enum swapper_place place_of(const struct tenant *tenant)
         }
 }
 
-/* Of one that was not moved yet: as the latest that was, for it is the machine that makes them slow or fast. */
-static nsec as_others(const struct tenant_way *others, const struct way_guess *by, bytes size)
+/* Of one that was not moved yet, if the latest that was went faster than the guess: for it is the machine that makes
+ * them fast, and what makes them slow may be the tenant. */
+static nsec as_others(const struct tenant_way *others, const struct way_guess *by, bytes size, nsec guess)
 {
-        nsec took = (nsec)((double)others->took * (double)size / (double)others->moved);
+        nsec above = others->took > by->least ? others->took - by->least : 0, took;
 
-        return took < by->least ? by->least : took;
+        if (!others->took)
+                return guess;
+        took = by->least + (nsec)((double)above * (double)size / (double)others->moved);
+        return took < guess ? took : guess;
 }
 
 /* What it took the last time, but for what is more than it had then; and not more than thrice what it is taken to be as
@@ -117,14 +121,13 @@ static nsec way_cost(const struct daemon *daemon, const struct tenant_way *way, 
                      bool is_back)
 {
         bool copies = way->took ? way->by_copies : by_copies;
-        const struct tenant_way *others = &daemon->ways[copies][is_back];
         const struct way_guess *by = &guesses[copies][is_back];
         nsec guess = by->least + (nsec)((double)size / GIB * (double)by->a_gib), known = way->took;
 
         if (!size)
                 return 0;
         if (!way->took)
-                known = others->took ? as_others(others, by, size) : guess;
+                known = as_others(&daemon->ways[copies][is_back], by, size, guess);
         else if (size > way->moved)
                 known += (nsec)((double)(size - way->moved) / GIB * (double)by->a_gib);
         return known < 3 * guess ? known : 3 * guess;
