@@ -29,7 +29,10 @@
  *          alone say what it is.
  *
  *      S9  A team (teams.h) is as sensitive as its most sensitive mate. Its mates work at once, so it as a whole
- *          may never drain; one that has drained at a look is enough.
+ *          may never drain; one that has drained at a look is enough. A deep queue beside that is one all the same (S8).
+ *      S10 A step is what it was: one that goes on for two of them, by the rings or after a handover, is none that can
+ *          be waited for, and all that is known is forgotten. A service whose next step is short again is known again
+ *          after two looks; a tenant that first shows short steps and then has kernels of a second gains nothing.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
@@ -55,6 +58,7 @@ enum {
         IS_PENDING = -1,
         HAS_DRAINED = 16,
         HAS_NOT_DRAINED = -24,
+        IS_LONGER = -SURE,
 
         DEEP = 16, /* looks in a row at which work waited */
 
@@ -139,7 +143,11 @@ void steps_watch_handover(struct turns *turns, const struct turns_view *view)
                 return;
         if (next->started_at < turns->hold_from || rest > most) {
                 if (turns->entities[turns->holder].work == TURNS_WORK_PENDING)
-                        evidence(before, HAS_NOT_DRAINED);
+                        evidence(before, IS_LONGER);
+                return;
+        }
+        if (rest > 3 * before->half_step + NSEC_PER_MSEC / 2) { /* S10 */
+                evidence(before, IS_LONGER);
                 return;
         }
         evidence(before, HAS_DRAINED);
@@ -161,6 +169,12 @@ static nsec since_launch(struct turns *turns, struct entity *entity, const struc
         return nsec_max(entity->used - entity->launch_used, 0);
 }
 
+/* S10. Nothing waits, and what was launched last is still at work: two steps of it, and what a look is late. */
+static bool is_longer(const struct entity *entity, const struct turns_tenant *tenant, nsec span)
+{
+        return entity->has_step && tenant->work == TURNS_WORK_NONE && span > 4 * entity->half_step + LEARN;
+}
+
 static void ring_look(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec span = since_launch(turns, entity, tenant), on = nsec_max(entity->switched_at, entity->started_at);
@@ -170,7 +184,11 @@ static void ring_look(struct turns *turns, struct entity *entity, const struct t
             turns->now - on < LEARN || turns->now - entity->looked_at < LEARN / 2)
                 return; /* S2 */
         entity->looked_at = turns->now;
-        entity->n_pending = is_pending ? entity->n_pending + 1 : 0;
+        if (is_longer(entity, tenant, span)) {
+                evidence(entity, IS_LONGER);
+                return;
+        }
+        entity->n_pending = tenant->work == TURNS_WORK_PENDING ? entity->n_pending + 1 : 0;
         evidence(entity, is_pending ? IS_PENDING : IS_DRAINED);
         if (!entity->has_step)
                 entity->half_step += (span - entity->half_step) / MEAN_OF;
@@ -282,6 +300,7 @@ nsec steps_turn(const struct turns *turns, const struct entity *entity)
 
         if (turns->round >= turns->period)
                 return turn + entity->owed;
-        less = entity->may_wait == INT64_MAX ? nsec_max(turn / 4, 3 * HANDOVER / 2) : turn / 4;
+        less = entity->may_wait == INT64_MAX || entity->n_pending >= DEEP ? nsec_max(turn / 4, 3 * HANDOVER / 2) :
+                                                                            turn / 4;
         return turn + nsec_min(nsec_max(entity->owed, -less), nsec_max(turn / 4, TURN_SHORT));
 }

@@ -226,9 +226,11 @@ static uint64_t msec_now(void)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void launch(unsigned long n)
+#define ROUNDS 40000 /* of a kernel: 0.77 ms of an H200 */
+
+static void launch(unsigned long n, unsigned int rounds)
 {
-        unsigned int rounds = 40000, pieces = 1; /* 0.77 ms of an H200 */
+        unsigned int pieces = 1;
         void *arguments[] = { &work.sink, &rounds, &work.log, &pieces };
 
         MUST(cuLaunchKernel(work.burn, (unsigned int)work.blocks, 1, 1, 1024, 1, 1, 0, work.stream, arguments, NULL));
@@ -249,10 +251,36 @@ static unsigned long compute(uint64_t until, bool listens)
         while (msec_now() < until && !(listens && is_told_to_end())) {
                 if (n - done == DEPTH)
                         MUST(cuEventSynchronize(work.events[done++ % DEPTH]));
-                launch(n++);
+                launch(n++, ROUNDS);
         }
         MUST(cuStreamSynchronize(work.stream));
         return n;
+}
+
+/* Launches and waits. */
+static unsigned long step(uint64_t until, unsigned int rounds)
+{
+        unsigned long n = 0;
+
+        while (msec_now() < until && !is_told_to_end()) {
+                launch(n++, rounds);
+                MUST(cuStreamSynchronize(work.stream));
+        }
+        return n;
+}
+
+void time_change(void)
+{
+        uint64_t began = msec_now();
+        unsigned long n = 0;
+
+        printf("computing\n");
+        (void)fflush(stdout);
+        while (msec_now() < began + LONGEST_MSEC && !is_told_to_end()) {
+                n += step(msec_now() + 1000, ROUNDS / 2);
+                n += step(msec_now() + 4000, 400 * ROUNDS);
+        }
+        printf("kernels=%lu msec=%llu\n", n, (unsigned long long)(msec_now() - began));
 }
 
 unsigned long time_compute_for(unsigned int msec)

@@ -39,6 +39,9 @@ void time_context(void);
 
 void time_compute(void);
 
+/* The same with steps that it waits for: a second of 0.4 ms, then kernels of 300 ms for four, and so on. */
+void time_change(void);
+
 /* Does not compute: writes GP_PUT of its compute channels without ringing a doorbell, so that work seems to wait. Else
  * as time_compute; ends the program if it has no such channels. */
 void time_pretend(void);
