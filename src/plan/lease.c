@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/lease.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool is_timed(enum plan_mode mode)
 {
@@ -25,6 +27,15 @@ static void add_part(const struct plan *plan, size_t device, const struct plan_s
         *is_latency |= seat->is_latency;
 }
 
+/* As the daemon takes it: letters, digits, '.', '_' and '-', the first a letter or digit. */
+static void group_of(const char *team, char ret[static 64])
+{
+        (void)snprintf(ret, 64, "%s", isalnum((unsigned char)*team) ? team : "team");
+        for (char *c = ret; *c; c++)
+                if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+                        *c = '-';
+}
+
 void plan_lease_of(const struct plan *plan, size_t device, const struct plan_seat *seat, struct plan_lease *ret)
 {
         const struct plan_service *service = &plan->services[seat->service];
@@ -41,6 +52,8 @@ void plan_lease_of(const struct plan *plan, size_t device, const struct plan_sea
                         if (one->service == seat->service && one->replica == seat->replica)
                                 add_part(plan, i, one, ret, &is_latency);
                 }
+        if (ret->way == PLAN_SPACE)
+                group_of(service->team, ret->group);
         if (ret->has_share)
                 ret->class = is_latency ? "latency" : seat->is_batch || !service->time ? "batch" : "normal";
         (void)snprintf(ret->name, sizeof(ret->name), "%s-%u", service->name, seat->replica + 1);

@@ -16,6 +16,7 @@ struct plan_lease {
         uint64_t devices;    /* all of them, as bits of the plan's */
         bytes quota;         /* whole MiB */
         enum plan_way way;
+        char group[64];     /* of --mode spatial: the trust group that a pod asks for instead; "": none */
         bool has_share;     /* else neither share nor class matter */
         unsigned int share; /* permille */
         const char *class;

@@ -3,7 +3,7 @@
  * A plan as commands for a shell and as Deployments for kubectl.
  *
  * Replicas of a service with the same lease become one Deployment. Kubernetes places them itself, so only memory and a
- * share of time are written. A mode that pods cannot ask for is a comment.
+ * share of time are written. Side by side they are in a trust group. A mode that pods cannot ask for is a comment.
  */
 #include "plan/lease.h"
 #include "plan/print.h"
@@ -51,7 +51,7 @@ struct group {
 static bool is_same(const struct plan_lease *a, const struct plan_lease *b)
 {
         return a->quota == b->quota && a->way == b->way && a->has_share == b->has_share && a->share == b->share &&
-               !strcmp(a->class, b->class);
+               !strcmp(a->class, b->class) && !strcmp(a->group, b->group);
 }
 
 static size_t find_groups(const struct plan *plan, struct group groups[static PLAN_REPLICAS_MAX])
@@ -97,7 +97,7 @@ static void print_deployment(FILE *to, const struct plan *plan, const struct gro
 {
         const struct plan_lease *lease = &groups[at].lease;
         const unsigned int parts = plan_parts(&plan->services[groups[at].service]);
-        char name[PLAN_NAME], share[80] = "", count[48] = "";
+        char name[PLAN_NAME], share[80] = "", count[48] = "", notes[128] = "";
 
         name_of(plan, groups, at, name);
         if (lease->has_share) /* whole percent, rounded down: together they are never more than a device */
@@ -105,17 +105,22 @@ static void print_deployment(FILE *to, const struct plan *plan, const struct gro
                                lease->share < 10 ? 1 : lease->share / 10);
         if (parts > 1)
                 (void)snprintf(count, sizeof(count), "sublet.dev/gpu-count: \"%u\", ", parts);
+        if (lease->group[0])
+                (void)snprintf(notes, sizeof(notes), ", annotations: {sublet.dev/group: \"%s\"}", lease->group);
         (void)fprintf(to, "---\n");
-        if (lease->way != PLAN_TIME)
+        if (lease->group[0])
+                (void)fprintf(to, "# planned side by side with group %s on one GPU; the scheduler chooses which\n",
+                              lease->group);
+        else if (lease->way != PLAN_TIME)
                 (void)fprintf(to, "# planned on a GPU of --mode %s, which a pod cannot ask for\n",
                               plan_way_name(lease->way));
         (void)fprintf(to,
                       "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec:\n  replicas: %u\n"
-                      "  selector: {matchLabels: {app: %s}}\n  template:\n    metadata: {labels: {app: %s}}\n"
+                      "  selector: {matchLabels: {app: %s}}\n  template:\n    metadata: {labels: {app: %s}%s}\n"
                       "    spec:\n      containers:\n      - name: main\n        image: IMAGE\n"
                       "        resources: {limits: {%ssublet.dev/gpu-mem: \"%llu\"%s}}\n",
-                      name, groups[at].count, name, name, count, (unsigned long long)((lease->quota + GIB - 1) / GIB),
-                      share);
+                      name, groups[at].count, name, name, notes, count,
+                      (unsigned long long)((lease->quota + GIB - 1) / GIB), share);
 }
 
 void plan_print_kubernetes(FILE *to, const struct plan *plan)

@@ -46,6 +46,17 @@ golden() { # NAME EXIT-CODE
         one_line_and_2 '--sleepers and --host-memory go together'
 }
 
+@test "pods of one team that run side by side are in its group" {
+        local mix=$BATS_TEST_DIRNAME/../../golden/plan/08-one-team-side-by-side.yaml
+        "$sublet" plan -o run "$mix" | grep -q -- '--mode spatial'
+        "$sublet" plan -o kubernetes "$mix" > "$BATS_TEST_TMPDIR/pods"
+        cat "$BATS_TEST_TMPDIR/pods"
+        [ "$(grep -c 'annotations: {sublet.dev/group: "a"}}$' "$BATS_TEST_TMPDIR/pods")" -eq "$(grep -c '^kind: Deployment' "$BATS_TEST_TMPDIR/pods")" ]
+        run ! grep 'cannot ask' "$BATS_TEST_TMPDIR/pods"
+        sed 's/team: a/team: "Ask \& find"/' "$mix" > "$BATS_TEST_TMPDIR/odd.yaml"
+        "$sublet" plan -o kubernetes "$BATS_TEST_TMPDIR/odd.yaml" | grep -q 'sublet.dev/group: "Ask---find"'
+}
+
 @test "a job is one lease, one command, one pod" {
         local jobs=$BATS_TEST_DIRNAME/../../golden/plan/12-jobs-of-several-devices.yaml
         "$sublet" plan -o run "$jobs" > "$BATS_TEST_TMPDIR/plan"
