@@ -160,8 +160,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 { "restart", 0, flag_is, &run->restarts, NULL, "start it again if its group's fault ended it", NULL },
                 { "label", 'l', read_label, run->labels, "NAME=VALUE",
                   "for accounts, such as team=video; several may be given: 'sublet usage --by label:team'", NULL },
-                { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */
-                  "take turns (default), share the device by MPS, or use a MIG instance", NULL },
+                { "mode", 0, flag_text, &run->mode, "=time|spatial|mig|auto", /* the daemon knows the modes */
+                  "take turns (default), share by MPS, use a MIG instance, or what suits one of a --group", NULL },
                 { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",
                   "multiprocessors to compute on (with --preload, --mode spatial or --group)", NULL },
                 { "wait", 0, read_wait, &run->wait, "[=TIME]",

@@ -183,6 +183,13 @@ static bool program_find(char ret[static PATH_MAX])
         return false;
 }
 
+bool mps_is_there(void)
+{
+        char where[PATH_MAX];
+
+        return program_find(where);
+}
+
 int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret)
 {
         char pipe[MPS_PATH + 32], log[MPS_PATH + 32], visible[96], out[MPS_PATH], path[MPS_PATH];

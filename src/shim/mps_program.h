@@ -37,5 +37,7 @@ int mps_make_directories(const struct mps_at *at, struct err *err); /* 0; -errno
  * step: its programs may be about to. 0; -errno. */
 int mps_restrict(const struct mps_at *at, struct err *err);
 
+bool mps_is_there(void); /* the program, in our PATH */
+
 /* 0; an errno. input: its standard input; -1: none. */
 int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret);

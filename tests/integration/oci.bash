@@ -245,6 +245,11 @@ is_refused_what_its_group_cannot_have() {
         refused 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE' '.annotations += {"sublet.dev/group": "g", "sublet.dev/cap": "40"}'
         refused 'leave the variable out' '.annotations["sublet.dev/group"] = "g" | .process.env += ["CUDA_MPS_PIPE_DIRECTORY=/mps"]'
         refused 'annotate it, or its pod, with sublet.dev/group' '.annotations = {} | .process.env += ["SUBLET_MEM=1G", "SUBLET_GROUP=g"]'
+        in_group d '.annotations += {"sublet.dev/group": "g", "sublet.dev/mode": "auto", "sublet.dev/share": "20", "sublet.dev/latency": "20ms"}' \
+                /bin/sh -c 'ls /tmp/nvidia-mps; /t/gpu-families meminfo'
+        run -0 runtime run "$bundles/d" d # by turns
+        [[ $output == *total_mib=1024* && $output != *control* ]]
+        wait_for has_tenants 0
         refused 'leave --group or --job out' '.annotations += {"sublet.dev/group": "g", "sublet.dev/job": "j"}'
         in_group d '.annotations["sublet.dev/group"] = "g" | del(.hooks)' /bin/sh -c '/t/gpu-families meminfo; echo it ran'
         run runtime run "$bundles/d" d

@@ -85,7 +85,9 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if (asked->swap[0] && strcmp(asked->swap, "true") != 0 && strcmp(asked->swap, "false") != 0)
                 return err_say(err, -EINVAL, "swap '%s': true or false", asked->swap);
         to->swap = !strcmp(asked->swap, "true");
-        if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
+        if (!strcmp(asked->mode, "auto"))
+                (void)snprintf(to->mode, sizeof(to->mode), "auto");
+        else if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
                 return err_say(err, -EINVAL,
                                "mode '%s': a container takes turns (mode time), or with group=NAME runs beside others; "
                                "spatial and mig are for 'sublet run' (docs/containers.md)",

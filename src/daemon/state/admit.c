@@ -4,9 +4,11 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "wire/grant.h"
+#include "gate/gate.h"
 #include "daemon/state/goals.h"
 #include "daemon/state/mig.h"
 #include "daemon/state/admit.h"
+#include "daemon/state/events.h"
 #include "daemon/state/shims.h"
 
 #include <errno.h>
@@ -80,12 +82,20 @@ static int fill_lease(struct daemon *daemon, const struct message_request *reque
         return 0;
 }
 
-static int check_mode(const char *mode, struct err *err)
+static int check_mode(const struct message_request *request, struct err *err)
 {
+        const char *mode = request->mode;
+
+        if (!strcmp(mode, "auto"))
+                return request->group[0] ?
+                               0 :
+                               err_say(err, -EINVAL,
+                                       "--mode auto is between a group and turns: add --group NAME, or leave it out");
         if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial") || !strcmp(mode, "mig"))
                 return 0;
         return err_say(err, -EINVAL,
-                       "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
+                       "mode '%s' is not offered by this daemon: ask for time, spatial, mig or auto (docs/modes.md)",
+                       mode);
 }
 
 static int check_job(const struct message_request *request, struct err *err)
@@ -168,8 +178,9 @@ void admit_undo(struct daemon *daemon, struct tenant *tenant)
         daemon_divide(daemon);
 }
 
-int admit(struct daemon *daemon, const struct message_request *request, uid_t owner,
-          const struct message_container *container, struct tenant **ret, struct err *err)
+/* What is in the request as it is in the lease. */
+static struct message_lease lease_begin(const struct message_request *request, uid_t owner,
+                                        const struct message_container *container)
 {
         struct message_lease lease = { .owner = owner,
                                        .since = clock_realtime() / NSEC_PER_SEC,
@@ -183,47 +194,79 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",
                                        .enforcement = request->enforcement };
-        struct tenant *tenant;
-        int r;
 
-        shims_settle(daemon);
-        if ((r = check_mode(request->mode, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
-            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0 ||
-            (r = check_group(request, err)) < 0)
-                return r;
-        if ((r = check_powers(daemon, request, owner, err)) < 0)
-                return r;
-        allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
-        if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
-                return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
         (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         (void)snprintf(lease.job, sizeof(lease.job), "%s", request->job);
         (void)snprintf(lease.group, sizeof(lease.group), "%s", request->group);
         (void)snprintf(lease.labels, sizeof(lease.labels), "%s", request->labels);
-        if (request->mode[0])
+        if (request->mode[0] && strcmp(request->mode, "auto") != 0)
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if (container)
                 lease.container = *container;
+        return lease;
+}
+
+static int check_request(const struct daemon *daemon, const struct message_request *request, uid_t owner,
+                         struct err *err)
+{
+        int r;
+
+        if ((r = check_mode(request, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
+            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0 ||
+            (r = check_group(request, err)) < 0)
+                return r;
+        return check_powers(daemon, request, owner, err);
+}
+
+/* Its devices are known. A lease of mode mig gets its instance. */
+static int check_lease(struct daemon *daemon, const struct message_request *request, struct message_lease *lease,
+                       struct err *err)
+{
+        int r;
+
+        if (message_lease_is_client(lease) && (r = mps_check(daemon, lease, err)) < 0)
+                return r;
+        if (message_lease_is_mig(lease) && (r = mig_choose(daemon, lease, request->mem[0], err)) < 0)
+                return r;
+        if ((r = goals_check(daemon, lease, err)) < 0 || (r = sleep_check(lease, err)) < 0 ||
+            (r = swap_check(daemon, lease, err)) < 0)
+                return r;
+        r = goals_fit(&daemon->tenants, lease, NULL, err);
+        return r != 0 ? errno_of(r) : 0;
+}
+
+int admit(struct daemon *daemon, const struct message_request *request, uid_t owner,
+          const struct message_container *container, struct tenant **ret, struct err *err)
+{
+        struct message_lease lease = lease_begin(request, owner, container);
+        bool is_auto = !strcmp(request->mode, "auto");
+        struct tenant *tenant;
+        char chosen[MPS_WHY];
+        int r;
+
+        shims_settle(daemon);
+        if ((r = check_request(daemon, request, owner, err)) < 0)
+                return r;
+        allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
+        if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
+                return errno_of(r);
         lease.team = tenants_team(&daemon->tenants, &lease);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)
                 return r;
-        if (message_lease_is_client(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
+        if (is_auto)
+                mps_choose(daemon, &lease, chosen);
+        if ((r = check_lease(daemon, request, &lease, err)) < 0)
                 return r;
-        if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
-                return r;
-        if ((r = goals_check(daemon, &lease, err)) < 0 || (r = sleep_check(&lease, err)) < 0 ||
-            (r = swap_check(daemon, &lease, err)) < 0)
-                return r;
-        if ((r = goals_fit(&daemon->tenants, &lease, NULL, err)) != 0)
-                return errno_of(r);
         r = tenants_put(&daemon->tenants, &lease, &tenant);
         if (r < 0)
                 return err_set(err, r, "leasing");
         tenant->since = clock_realtime();
         tenant->state_since = clock_now();
         tenant->daemon = daemon;
+        if (is_auto)
+                event_emit(daemon, EVENT_MODE_CHOSEN, tenant, -1, "%s", chosen);
         *ret = tenant;
         return 0;
 }

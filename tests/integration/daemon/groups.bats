@@ -188,6 +188,37 @@ lives() { [ "$(of "$1" state)" = running ]; }
         [[ $output == *"set when it starts"* ]]
 }
 
+@test "--mode auto: in its group, or by turns where that is better, and an event says why" {
+        # shellcheck disable=SC2016 # of the command
+        way() { # NAME OPTION...: which way it goes
+                local name=$1
+                shift
+                on "$sublet" run -q --name "$name" --group g --mode auto --mem 1G "$@" -- sh -c 'echo "${CUDA_MPS_PIPE_DIRECTORY:+group}"'
+        }
+        why() { "$sublet" events --json | jq -r 'select(.name == "MODE_CHOSEN" and .tenant == "'"$1"'").detail'; }
+        [ "$(way a)" = group ]
+        [[ $(why a) == "in group g: "* ]]
+        [ -z "$(way b --share 20 --latency 20ms)" ]
+        [[ $(why b) == "by turns"*"goal of latency"* ]]
+        [ -z "$(way c --job j)" ]
+        lodger d --group g --mode auto --class batch --mem 1G -- sleep 60
+        wait_for lives d
+        [ "$(of d group)" = g ] && [ "$(of d mode)" = time ]
+        [ -z "$(way e --class latency)" ]
+        [[ $(why e) == *"batch work"* ]]
+        [ "$(way f)" = group ] # beside both
+        lodger h --group g --mode auto --share 10 --latency 50ms --mem 1G -- sleep 60
+        wait_for lives h
+        [ "$(of h group)" = null ]
+        run on "$sublet" run -q --mode auto --mem 1G -- true
+        [ "$status" -ne 0 ]
+        [[ $output == *"add --group NAME"* ]]
+        daemon_end TERM
+        PATH=$old_path daemon_start # without MPS
+        [ -z "$(way i)" ]
+        [[ $(why i) == *nvidia-cuda-mps-control* ]]
+}
+
 # as_user UID COMMAND...: as somebody else, who may use the machine
 as_user() {
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \

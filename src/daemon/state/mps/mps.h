@@ -29,6 +29,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum {
+        MPS_WHY = 200,
+};
+
 struct daemon;
 struct err;
 struct message_lease;
@@ -58,6 +62,10 @@ struct mps {
 
 /* A lease of mode spatial or of a group is for one device; one of mode spatial has no class. 0; -EINVAL. */
 int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err);
+
+/* Of a lease of --mode auto: it leaves its group where it is better off by turns (way.h). *ret: which way, and why, for
+ * people. */
+void mps_choose(const struct daemon *daemon, struct message_lease *lease, char ret[static MPS_WHY]);
 
 /* Whether the tenant finds its control daemon, if it needs one. "": yes; a text: why it will not; NULL: it may yet. */
 const char *mps_wait(const struct daemon *daemon, const struct tenant *tenant);

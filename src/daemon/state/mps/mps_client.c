@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/mps/way.h"
 #include "shim/mps_program.h"
 
 #include <errno.h>
@@ -13,6 +14,36 @@
 #include <unistd.h>
 
 #define READY_TIME (8 * NSEC_PER_SEC) /* run waits 10 for the answer */
+
+static struct way_view way_view_of(const struct daemon *daemon, const struct message_lease *lease)
+{
+        struct way_view view = { .has_goal = lease->goal,
+                                 .has_job = lease->job[0],
+                                 .is_suspended_at_times = lease->sleep_after || lease->swap,
+                                 .has_program = mps_is_there(),
+                                 .class = lease->class };
+
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                view.n_devices += lease->devices[i].is_granted;
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                view.has_latency_mate |= t->lease.team == lease->team && t->lease.class == TURNS_LATENCY;
+                view.has_batch_mate |= t->lease.team == lease->team && t->lease.class == TURNS_BATCH;
+        }
+        return view;
+}
+
+void mps_choose(const struct daemon *daemon, struct message_lease *lease, char ret[static MPS_WHY])
+{
+        struct way_view view = way_view_of(daemon, lease);
+        const char *why = way_choose(&view);
+
+        (void)snprintf(ret, MPS_WHY, "%s%s: %s", why ? "by turns, and not side by side with group " : "in group ",
+                       lease->group, why ? why : "side by side it has shorter waits");
+        if (!why)
+                return;
+        lease->group[0] = '\0';
+        lease->team = 0;
+}
 
 static int check_group(const struct message_lease *lease, struct err *err)
 {
