@@ -45,15 +45,6 @@ runs() {
         until_ok 60 has_tenants 1
 }
 
-# plain NAME...: that many pods that rent nothing and run nowhere, in the namespace plain
-plain() {
-        local name
-        for name; do
-                jq -cn --arg name "$name" '{apiVersion: "v1", kind: "Pod", metadata: {name: $name, namespace: "plain"},
-                        spec: {nodeSelector: {no: "where"}, containers: [{name: "main", image: "localhost/gpu:1"}]}}'
-        done | kubectl create -f -
-}
-
 @test "what could never start is refused when it is created" {
         refused none "$(rents main 0 "" "$idle")"
         echo "$said"

@@ -24,6 +24,15 @@ pod() {
                 kubectl create -f - 2>&1)
 }
 
+# plain NAME...: that many pods that rent nothing and run nowhere, in the namespace plain
+plain() {
+        local name
+        for name; do
+                jq -cn --arg name "$name" '{apiVersion: "v1", kind: "Pod", metadata: {name: $name, namespace: "plain"},
+                        spec: {nodeSelector: {no: "where"}, containers: [{name: "main", image: "localhost/gpu:1"}]}}'
+        done | kubectl create -f -
+}
+
 # phase NAME PHASE: the pod is in it, within 90 s
 phase() {
         until_ok 90 phase_is "$@" || {

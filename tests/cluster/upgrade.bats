@@ -107,3 +107,20 @@ asked() { # [CURL OPTION...]: the status of its answer, to /inspect
         [ "$(asked)" = 403 ]
         [ "$(decides)" != "$old" ]
 }
+
+@test "the webhook scaled to 0: a hundred of a hundred pods that rent nothing are created; one that rents is not" {
+        with=.
+        kubectl create namespace plain
+        until_ok 30 kubectl -n plain get serviceaccount default
+        kubectl -n sublet scale deployment webhook --replicas=0
+        until_ok 60 eval '[ -z "$(kubectl -n sublet get endpoints webhook -o "jsonpath={.subsets[*].addresses[*].ip}")" ]'
+        [ "$(plain $(seq -f p%g 100) | grep -c created)" = 100 ]
+        refused late "$(rents main 2 10 true)"
+        [[ $said = *webhook* ]]
+        kubectl -n sublet scale deployment webhook --replicas=1
+        until_ok 90 is_ready deployment/webhook
+        until_ok 60 pod late "$(rents main 2 10 true)"
+        phase late Succeeded
+        kubectl delete namespace plain --wait=false
+        gone
+}
