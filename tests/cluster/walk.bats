@@ -70,7 +70,7 @@ secrets() { kubectl -n sublet get secrets -o json | jq -S '[.items[] | select(.t
 @test "uninstall is refused while a pod rents; with its pods all of it goes, and pods are created as ever" {
         pod one "$(rents main 4 "" 'exec gpu-load -t 900 idle')" || true
         run -1 "$root/deploy/kubernetes/uninstall"
-        [[ $output = *'rents GPUs'* ]]
+        [[ $output = *'rents GPUs'* ]] || { echo "$output"; return 1; }
         "$root/deploy/kubernetes/uninstall" --with-pods
         until_ok 60 no_trace
         kubectl run plain --image=localhost/gpu:1 --image-pull-policy=Never --command -- sleep 600
