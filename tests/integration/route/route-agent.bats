@@ -714,6 +714,31 @@ replica_tcp() {
         [ "$status" -ne 0 ]
 }
 
+all_gone() { # PID...
+        local pid
+        for pid in "$@"; do ! kill -0 "$pid" 2> /dev/null || return 1; done
+}
+
+@test "workers of an old generation end what they have after drain, and are gone" {
+        replica a
+        listed a
+        configure 'drain: 2s'
+        agent_start
+        until_ is up state a
+        post "$(chat hi 4000 ',"stream":true')" > "$dir/stream" & # for more than a minute
+        stream=$!
+        until_ test -s "$dir/stream"
+        old=$(pgrep -P "$(cat "$dir/run/nginx.pid")")
+        configure 'drain: 2s' 'body: 32M' # a reload
+        # shellcheck disable=SC2086 # two numbers
+        until_ all_gone $old
+        broken=0
+        wait "$stream" || broken=$?
+        [ "$broken" -eq 18 ] # 28: curl's own time was over
+        until_ is 0 of a inflight
+        [ "$(code "$(chat hi 1)")" = 200 ]
+}
+
 @test "a file that is wrong is refused with its line, and --check only looks" {
         printf 'listen: 8080\n  x: [\n' > "$dir/config.yaml"
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
