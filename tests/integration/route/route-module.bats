@@ -93,6 +93,36 @@ teardown() {
         until_ is 1 bash -c "curl -s --unix-socket $dir/api/sock http://x/metrics | grep -c 'outcome=\"left\"} 1'"
 }
 
+# half_closed SOCKET: what a client gets that ends its side after the request
+half_closed() {
+        /usr/bin/python3 - "$dir/$1" "$(chat hi 2)" << 'PYTHON'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(10)
+s.connect(sys.argv[1])
+body = sys.argv[2].encode()
+s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+s.shutdown(socket.SHUT_WR)
+print(len(s.recv(65536)))
+PYTHON
+}
+
+@test "a client that half-closes while it waits has left, to the router as to nginx" {
+        replica a
+        put a
+        router_http="server { listen unix:$dir/plain; location / { proxy_pass http://unix:$dir/a; } }"
+        router_configure
+        kill -HUP "$nginx"
+        until_ test -S "$dir/plain"
+        ask a '/replica/fault?kind=stall' -X POST > /dev/null
+        for socket in plain http; do
+                [ "$(half_closed $socket)" = 0 ]
+                until_ is 0 eval 'ask a /replica/stats | jq .running'
+        done
+        [ "$(of a failed)" -eq 0 ]
+        until_ is 1 bash -c "curl -s --unix-socket $dir/api/sock http://x/metrics | grep -c 'outcome=\"left\"} 1'"
+}
+
 @test "a request for a replica that sleeps is held, the agent hears of it, and it is answered" {
         replica a
         put a '"state":"asleep"'
