@@ -23,7 +23,7 @@
  * A replica that owes an answer for longer than all of its work should take may stand still, or wait for room in its
  * KV cache: so `overdue` counts as time that it will go on for, and again as much. Where the cache is nearly full, or
  * the engine says that requests wait, one more waits for the end of another, and of one more for each that waits
- * there already. The engine says that only once a second; that prompts are unanswered is known at once. Both are the
+ * there already. The engine says that only twice a second; that prompts are unanswered is known at once. Both are the
  * time until an answer comes, so the larger counts, not their sum. Without this, one cached block draws request after
  * request to a replica that is full, while others have a quarter of their cache free: with small caches and long
  * answers, p99 was 17 % above that of a formula that prefers free room.

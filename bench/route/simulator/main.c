@@ -20,7 +20,7 @@ static int usage(void)
               "prints a report. -r: requests come to so many routers (at most 4), which tell each other what "
               "they\n"
               "have in flight, learned and sent where; -a: nothing; -w: not what they sent where; -i: that at once.\n"
-              "-o: the others see no more than ours: our index, and the engines' figures once a second.\n"
+              "-o: the others see no more than ours: our index, and the engines' figures twice a second.\n"
               "-k: in place of its index, ours has a strict LRU copy of each cache, or sees what the engines have\n"
               "cached and what is on its way there.\n",
               stderr);

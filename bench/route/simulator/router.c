@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define POLL_EVERY (50 * NSEC_PER_MSEC) /* at the others */
-#define SCRAPE_EVERY NSEC_PER_SEC       /* by our agent */
+#define POLL_EVERY (50 * NSEC_PER_MSEC)    /* at the others */
+#define SCRAPE_EVERY (500 * NSEC_PER_MSEC) /* by our agent */
 #define EXCHANGE_EVERY (100 * NSEC_PER_MSEC)
 #define TOLD_AFTER (2 * EXCHANGE_EVERY) /* blocks */
 #define PATIENCE (20 * NSEC_PER_SEC)
@@ -99,7 +99,7 @@ static size_t n_routers(const struct sim_setup *setup)
 
 /*
  * Four slots for each block that any replica can have, and memory for caches of four times the size: the module has more
- * (49,000 blocks a replica in 64 MiB).
+ * (43,000 blocks a replica in 64 MiB).
  */
 static int init_index(struct router *router)
 {
