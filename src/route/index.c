@@ -7,7 +7,7 @@ enum {
         AHEAD = 16,    /* blocks prefetched before they are read */
         CHANCES = 256, /* most blocks in a row that a full log writes down again */
         SLACK = 32,    /* uses that processes may be writing at once */
-        RECENT = 16,  /* a use within this part of the cache after the last one makes no difference */
+        RECENT = 16,   /* a use within this part of the cache after the last one makes no difference */
 };
 
 /* The slots a hash may be in, one cache line for each kind of word: a look-up reads two lines. */
