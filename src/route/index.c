@@ -295,7 +295,7 @@ static void make_room(struct index *index, unsigned int replica)
 
 /* ---- putting in ------------------------------------------------------------------------------------- */
 
-static void put(struct index *index, unsigned int replica, uint32_t slot, uint64_t hash)
+static void put_block(struct index *index, unsigned int replica, uint32_t slot, uint64_t hash)
 {
         unsigned int at;
         struct window *window = window_at(index, slot, &at);
@@ -330,7 +330,7 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
                         slots[i - (n - part)] = slot;
                 }
                 for (size_t i = part; i-- > 0;)
-                        put(index, replica, slots[i], chain[n - part + i]);
+                        put_block(index, replica, slots[i], chain[n - part + i]);
                 make_room(index, replica);
         }
 }

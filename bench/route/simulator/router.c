@@ -98,8 +98,8 @@ static size_t n_routers(const struct sim_setup *setup)
 }
 
 /*
- * Four slots for each block that any replica can have, and memory for caches of four times the size: the module has more
- * (43,000 blocks a replica in 64 MiB).
+ * Four slots for each block that any replica can have, and memory for caches of four times the size: the module has
+ * more (43,000 blocks a replica in 64 MiB).
  */
 static int init_index(struct router *router)
 {

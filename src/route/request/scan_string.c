@@ -165,7 +165,7 @@ static void give_gathered(struct scan *scan, struct gathered *gathered)
         gathered->n = 0;
 }
 
-/* Copies GATHER_RUN bytes, less if there is a special one. Returns how many; what is behind them in `to` is anything. */
+/* Copies GATHER_RUN bytes, less if there is a special one. Returns how many; behind them in `to` is anything. */
 static size_t copy_run(char *to, const char *at, size_t size)
 {
         size_t n = 0, i = sizeof(vector);

@@ -321,8 +321,8 @@ PYTHON
         for _ in 1 2 3; do # the best of three
                 ask a '/replica/fault?kind=hang' -X POST > /dev/null
                 began=$(date +%s%N)
-                # The agent wakes some eight times until then. What others have of the machine delays a shell that sleeps
-                # so often, too: for 2 s, and the time that eight processes take to begin.
+                # The agent wakes some eight times until then. What others have of the machine delays a shell that
+                # sleeps so often, too: for 2 s, and the time that eight processes take to begin.
                 (for _ in 1 2 3 4 5 6 7 8; do sleep 0.25; done && : > "$dir/slept") 3>&- &
                 slept=$!
                 until_ said 'replica a: down: no answer in time'
