@@ -337,6 +337,18 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
 
 /* ---- sizes, and clearing ---------------------------------------------------------------------------------- */
 
+/* Anew: a process that was killed may have left a wrong number. */
+static void count_anew(struct index *index, unsigned int replica)
+{
+        const _Atomic uint32_t *places = line_of(index, replica, 0);
+        uint32_t n = 0;
+
+        for (size_t i = 0; i < (size_t)index->n_lines * PLACES; i++)
+                n += RELAXED(places[i]) != 0;
+        index->orders[replica].n = n;
+}
+
+/* What is put in meanwhile, behind the sweep, stays with its use in the log. */
 bool index_sweep(struct index *index, unsigned int replica, size_t budget)
 {
         struct order *order = &index->orders[replica];
@@ -347,14 +359,15 @@ bool index_sweep(struct index *index, unsigned int replica, size_t budget)
                 uint32_t old;
 
                 if (at >= (uint64_t)index->n_lines * PLACES) {
-                        order->tail = order->head;
                         order->swept = 0;
-                        order->n = 0;
+                        count_anew(index, replica);
                         return true;
                 }
                 old = atomic_exchange(&places[at], 0);
-                if (old)
-                        bit_drop(index, replica, ((old >> index->bits) - 1) * index->n_lines + (uint32_t)(at / PLACES));
+                if (!old)
+                        continue;
+                order_count(order, -1);
+                bit_drop(index, replica, ((old >> index->bits) - 1) * index->n_lines + (uint32_t)(at / PLACES));
         }
         return false;
 }

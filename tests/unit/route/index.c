@@ -192,6 +192,27 @@ static void a_swept_replica_has_nothing_and_others_keep_theirs(void **state)
         assert_int_equal(match(5, chain(3, 0)), CHAIN);
 }
 
+/* An engine that was restarted gets requests while the sweep still goes on. */
+static void what_is_put_in_during_a_sweep_is_forgotten_in_its_turn(void **state)
+{
+        (void)state;
+        index_put(index_, 5, chain(0, 0), CHAIN);
+        assert_false(index_sweep(index_, 5, BLOCKS)); /* half of the places */
+        index_put(index_, 5, chain(1, 0), CHAIN);
+        while (!index_sweep(index_, 5, BLOCKS))
+                ;
+        assert_int_equal(match(5, chain(0, 0)), 0);
+        assert_in_range(index_count(index_, 5), 1, CHAIN - 1);
+        for (unsigned int i = 2; i < 6; i++)
+                index_put(index_, 5, chain(i, 0), CHAIN);
+        for (size_t i = 0; i < CHAIN; i++)
+                assert_int_equal(index_match(index_, chain(1, 0) + i, 1, (uint64_t)1 << 5, found), 0);
+        assert_int_equal(index_count(index_, 5), BLOCKS);
+        index_put(index_, 5, chain(1, 0), CHAIN);
+        assert_int_equal(match(5, chain(1, 0)), CHAIN);
+        assert_int_equal(index_count(index_, 5), BLOCKS);
+}
+
 static void a_full_table_gives_up_a_slot_and_goes_on(void **state)
 {
         (void)state;
@@ -296,6 +317,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_prompts_end_goes_before_its_beginning, begin, end),
                 cmocka_unit_test_setup_teardown(a_smaller_cache_forgets_at_once, begin, end),
                 cmocka_unit_test_setup_teardown(a_swept_replica_has_nothing_and_others_keep_theirs, begin, end),
+                cmocka_unit_test_setup_teardown(what_is_put_in_during_a_sweep_is_forgotten_in_its_turn, begin, end),
                 cmocka_unit_test_setup_teardown(a_full_table_gives_up_a_slot_and_goes_on, begin, end),
                 cmocka_unit_test_setup_teardown(killed_processes_leave_an_index_that_works, begin, end),
                 cmocka_unit_test(look_ups_are_fast_and_memory_is_bounded),
