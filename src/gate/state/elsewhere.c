@@ -272,7 +272,9 @@ static void look_everywhere(void *context)
  * Source: begin_new_exec and do_close_on_exec, exec_update_lock in kcmp(2), 5.10 to 6.18.
  *
  * A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they
- * were in. What waits is another tenant's then.
+ * were in. What waits is another tenant's then, and so is who is in the midst of an exec: any program of the machine
+ * may be, for as long as it likes, and whoever has ended does not wait for it. If that one has a file all the same, it
+ * has a space with nothing in it (books/spaces.c X3).
  */
 void files_open_elsewhere(struct sought *sought, size_t n, bool has_tasks)
 {
@@ -285,7 +287,8 @@ void files_open_elsewhere(struct sought *sought, size_t n, bool has_tasks)
                 look->search = (struct search){ .sought = look->sought, .n = n, .n_left = n, .may_wait = has_tasks };
         }
         if (!look || errand_run(look_everywhere, look, PATIENCE) != ERRAND_DONE) {
-                found_all(&(struct search){ .sought = sought, .n = n });
+                if (has_tasks || !look)
+                        found_all(&(struct search){ .sought = sought, .n = n });
                 return;
         }
         memcpy(sought, look->sought, n * sizeof(*sought));

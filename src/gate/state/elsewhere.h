@@ -13,6 +13,6 @@ struct sought {
 };
 
 /* Which files a table of descriptors in /proc but our own has, or what a call under way or another kernel object may
- * hold hides: is_open is true then, and when in doubt. Their order changes. Looks at every process once: not for the
- * path of a call. */
+ * hold hides: is_open is true then, and when in doubt. Without tasks a look that comes to no end is no doubt: it is not
+ * open then. Their order changes. Looks at every process once: not for the path of a call. */
 void files_open_elsewhere(struct sought *sought, size_t n, bool has_tasks);

@@ -112,6 +112,28 @@ all_back() {
         all_back
 }
 
+# Whoever looks into a process that executes another program waits for it, and a file of FUSE makes that 15 s.
+@test "a killed tenant has all its memory free again while the exec of another program is held up" {
+        local neighbour=$BATS_TEST_TMPDIR/neighbour other since
+        [ "$(id -u)" -eq 0 ] || skip "not root: cannot mount what an exec would wait for"
+        mkfifo "$neighbour.in"
+        QUOTA_MIB=64 on "$plain/tests/hostile/attack-exec-midway" < "$neighbour.in" > "$neighbour" 3>&- &
+        other=$!
+        exec 8> "$neighbour.in"
+        wait_for grep -q '^holding\|^cannot' "$neighbour"
+        ! grep -q '^cannot' "$neighbour" || skip "$(cat "$neighbour")"
+        since=$SECONDS before=$(free_mib)
+        tenant_start --mem 4G -- "$share" give "$file" 2048 > /dev/null 8>&-
+        wait_for test -s "$file"
+        kill -KILL "$(child_of "$supervisor" gpu-share)"
+        wait "$supervisor" || true
+        [ $((SECONDS - since)) -lt 12 ] # the neighbour's exec goes on after 15 s
+        books_are_empty
+        all_back
+        exec 8>&-
+        wait "$other"
+}
+
 @test "fifty kills at random times leave nothing behind" {
         run "$BATS_TEST_DIRNAME/../kill.sh" "$build" 50
         echo "$output"
