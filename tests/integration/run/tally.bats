@@ -92,6 +92,6 @@ counts() {
         grep -l '^# later: ' ./*/*.bats > "$BATS_TEST_TMPDIR/later"
         while read -r file; do
                 name=$(basename "$file" .bats)
-                grep -qE "^[^#]*beside\+=\(.*\b$name( |\))" "$BATS_TEST_DIRNAME/../../all" || { echo "$name: not in tests/all"; return 1; }
+                grep -qE "^[^#]*((beside|alone)\+=\(.*\b$name( |\))|tests/run build $name )" "$BATS_TEST_DIRNAME/../../all" || { echo "$name: not in tests/all"; return 1; }
         done < "$BATS_TEST_TMPDIR/later"
 }
