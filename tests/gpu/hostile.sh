@@ -139,6 +139,8 @@ for name in "${attacks[@]}"; do
         wait $attacker
         { echo "# $name: at most $most MiB on the device"; cat "$work/$name.out" "$work/report"; } >> "$log" 2>&1
         check "$name: at most the quota on the device ($most of $its MiB)" "$([ $most -le $((its + slack)) ] && echo y)"
+        check "$name: it got as far as it may, or was refused" \
+                "$(grep -q '^holding' "$work/$name.out" || grep -qE '"refusals":[1-9]|DENIED|QUOTA_REFUSED' "$work/report" && echo y)"
         check "$name: nothing is held at the end" "$(grep -q '"held_bytes":[1-9]' "$work/report" || echo y)"
         for ((i = 0; i < 50; i++)); do
                 now=$(($(used) - before))

@@ -115,6 +115,18 @@ static void remember(struct balance *balance, const struct balance_view *view)
         balance->n_seen = now.n_seen;
 }
 
+/* B5 */
+static void look(struct balance *balance, const struct balance_view *view, int64_t grown)
+{
+        if (grown > 0 && grown < GROWN && ++balance->n_since < BALANCE_SLOW)
+                return;
+        if (grown >= GROWN)
+                suspect(balance, view, grown);
+        remember(balance, view);
+        balance->from = balance->unexplained;
+        balance->n_since = 0;
+}
+
 static uint64_t most_suspected(const struct balance *balance)
 {
         for (size_t i = 0; i < balance->n_seen; i++)
@@ -125,7 +137,7 @@ static uint64_t most_suspected(const struct balance *balance)
 
 bool balance_step(struct balance *balance, const struct balance_view *view, uint64_t *ret_tenant)
 {
-        int64_t rest = (int64_t)view->used - (int64_t)view->unmanaged - held_by_all(view), before;
+        int64_t rest = (int64_t)view->used - (int64_t)view->unmanaged - held_by_all(view);
 
         if (!view->n_rows || !balance->has_base) { /* B1 */
                 balance_forget(balance);
@@ -133,11 +145,8 @@ bool balance_step(struct balance *balance, const struct balance_view *view, uint
                 balance->has_base = true;
         }
         admit(balance, view);
-        before = balance->unexplained;
         balance->unexplained = rest - balance->base;
-        if (balance->unexplained - before >= GROWN)
-                suspect(balance, view, balance->unexplained - before);
-        remember(balance, view);
+        look(balance, view, balance->unexplained - balance->from);
         if (balance->unexplained <= limit_of(view)) {
                 balance->n_over = 0;
                 balance->is_reported = false;

@@ -10,6 +10,8 @@
  *     server what is kept free for it: some of that is of no process, or of one that is not listed.
  * B4  When the difference grows, the tenant is suspected whose books fell by about as much (a charge that ended while
  *     the memory stayed), else the only one that made driver calls. A finding names who is suspected of most of it.
+ * B5  What grows by less than is noise is seen together, over BALANCE_SLOW readings at most: else nobody would be named
+ *     who takes little at a time.
  *
  * One-sided: a charge for memory that is not on the device (managed memory elsewhere) hides as much.
  */
@@ -24,6 +26,7 @@
 enum {
         BALANCE_TENANTS = 256,
         BALANCE_TIMES = 3,
+        BALANCE_SLOW = 60,
 };
 
 struct balance_row {
@@ -43,6 +46,8 @@ struct balance_view {
 struct balance {
         bool has_base;
         int64_t base, unexplained;
+        int64_t from; /* what was unexplained as `seen` was taken, */
+        unsigned int n_since;
         unsigned int n_over;
         bool is_reported;
         struct balance_seen {

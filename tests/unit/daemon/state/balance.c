@@ -116,6 +116,29 @@ static void the_only_tenant_that_made_calls_is_named_and_of_two_nobody(void **st
         assert_int_equal(tenant, 0);
 }
 
+/* 8 MiB and less a reading; the others' books move as they like, and they call now and then. */
+static void who_takes_little_at_a_time_is_named(void **state)
+{
+        (void)state;
+        for (bytes step = MIB; step <= 32 * MIB; step *= 2) {
+                struct balance balance = { 0 };
+                struct balance_row rows[] = { { .id = 1, .held = 2 * GIB }, { .id = 2, .held = 2 * GIB } };
+                struct balance_view view = { .used = 4 * GIB, .rows = rows, .n_rows = 2 };
+                uint64_t tenant = 0;
+                bool has_begun = false;
+
+                (void)balance_step(&balance, &view, &tenant);
+                for (int i = 0; i < 600 && !has_begun; i++) {
+                        view.used += step;
+                        rows[0].n_calls += i % 80 == 79;
+                        rows[1].n_calls++;
+                        has_begun = balance_step(&balance, &view, &tenant);
+                }
+                assert_true(has_begun);
+                assert_int_equal(tenant, 2);
+        }
+}
+
 static void a_tenant_that_begins_with_it_is_named(void **state)
 {
         struct balance balance = { 0 };
@@ -195,6 +218,7 @@ int main(void)
                 cmocka_unit_test(a_difference_is_a_finding_once_and_after_three_readings),
                 cmocka_unit_test(the_tenant_whose_books_fell_is_named),
                 cmocka_unit_test(the_only_tenant_that_made_calls_is_named_and_of_two_nobody),
+                cmocka_unit_test(who_takes_little_at_a_time_is_named),
                 cmocka_unit_test(a_tenant_that_begins_with_it_is_named),
                 cmocka_unit_test(programs_beside_sublet_explain_what_they_hold),
                 cmocka_unit_test(what_is_charged_and_not_there_is_no_finding),
