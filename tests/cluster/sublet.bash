@@ -11,6 +11,7 @@ sublet_machine() { # OPTION... of `sublet sim`
         part_start machine "$sublet" sim --dir "$cluster/machine" "$@" -- sh -c \
                 'printf "%s\n" "$SUBLET_SIM" "$LD_PRELOAD" "$LD_LIBRARY_PATH" > "$1.new"; mv "$1.new" "$1"; exec sleep 3600' - "$cluster/machine.env"
         until_ok 10 test -s "$cluster/machine.env"
+        chmod -R a+rwX "$cluster/machine" # as a driver's nodes: also for the root of a user namespace
         { read -r machine_dir; read -r machine_preload; read -r machine_libraries; } < "$cluster/machine.env"
         export machine_dir machine_preload machine_libraries
 }
