@@ -29,7 +29,7 @@
  *          alone say what it is.
  *
  *      S9  A team (teams.h) is as sensitive as its most sensitive mate. Its mates work at once, so it as a whole
- *          may never drain; one that has drained at a look is enough. A deep queue beside that is one all the same (S8).
+ *          may never drain; one that has drained at a look is enough. A deep queue beside that is one all the same
  *      S10 A step is what it was: one that goes on for two of them, by the rings or after a handover, is none that can
  *          be waited for, and all that is known is forgotten. A service whose next step is short again is known again
  *          after two looks; a tenant that first shows short steps and then has kernels of a second gains nothing.

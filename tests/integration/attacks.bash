@@ -15,7 +15,7 @@ teardown() {
         machine_end
 }
 
-# held_now: sets $now to what the device holds besides what it held before, in MiB. A figure that cannot be read is no 0.
+# held_now: sets $now to what the device holds besides what it held before, in MiB. What cannot be read is no 0.
 held_now() {
         local free
         free=$(free_mib 0 2> "$BATS_TEST_TMPDIR/unread") || true

@@ -25,7 +25,7 @@ static bool wants(const struct api_request *request, struct api_response *ret, b
         return is_ours;
 }
 
-static uint64_t arrivals(const struct tenant *tenant, bool suspends)
+static uint64_t times_there(const struct tenant *tenant, bool suspends)
 {
         return suspends ? tenant->suspension.n_out : tenant->suspension.n_in;
 }
@@ -41,7 +41,7 @@ bool api_suspend_is_over(struct daemon *daemon, struct api_response *response)
                 return true;
         }
         is_there = (tenant->suspension.state == SUSPENSION_SUSPENDED) == response->suspends;
-        has_been = arrivals(tenant, response->suspends) != response->serial;
+        has_been = times_there(tenant, response->suspends) != response->serial;
         if (!has_been &&
             (!suspension_is_settled(tenant->suspension.state) || (!response->suspends && swap_is_asked(tenant))) &&
             clock_now() < response->deadline)
@@ -66,7 +66,7 @@ bool api_suspend(struct daemon *daemon, const struct api_request *request, struc
                 return false;
         if (ret->status)
                 return true;
-        before = arrivals(tenant, suspends);
+        before = times_there(tenant, suspends);
         if (suspend_ask(daemon, tenant, suspends, request->uid, &err) < 0) {
                 api_error(ret, API_CONFLICT, "%s", err.text);
                 return true;

@@ -116,7 +116,7 @@ static void remember(struct balance *balance, const struct balance_view *view)
 }
 
 /* B5 */
-static void look(struct balance *balance, const struct balance_view *view, int64_t grown)
+static void look_together(struct balance *balance, const struct balance_view *view, int64_t grown)
 {
         if (grown > 0 && grown < GROWN && ++balance->n_since < BALANCE_SLOW)
                 return;
@@ -146,7 +146,7 @@ bool balance_step(struct balance *balance, const struct balance_view *view, uint
         }
         admit(balance, view);
         balance->unexplained = rest - balance->base;
-        look(balance, view, balance->unexplained - balance->from);
+        look_together(balance, view, balance->unexplained - balance->from);
         if (balance->unexplained <= limit_of(view)) {
                 balance->n_over = 0;
                 balance->is_reported = false;

@@ -8,8 +8,8 @@
  *  C2  What is allocated once is one container's. A device of a claim that several containers use, of one pod or of
  *      several, is refused: each would have the whole amount.
  *  C3  A pod is served only where the gate reaches it: in our runtime class, without privileged containers, under the
- *      class's own seccomp profile, and without its node's processes or sockets (kube/client/reach.h). Whoever reads the
- *      pod later than this reads the same: these fields never change.
+ *      class's own seccomp profile, and without its node's processes or sockets (kube/client/reach.h). Whoever reads
+ *      the pod later than this reads the same: these fields never change.
  *  C4  Parameters of a device's configuration that are not known are refused, never skipped (terms.h).
  */
 #pragma once
