@@ -71,11 +71,12 @@ static void containers_are_in_no_group_of_processes_nor_of_another_namespace(voi
         struct tenants *tenants = &((struct daemon *)*state)->tenants;
         struct message_lease of[] = { group_of(0), group_of(0), group_of(0), group_of(0), group_of(0) };
         static const uint32_t expected[] = { 1, 2, 3, 2, 3 };
+        static const char *const ids[] = { "", "c1", "c2", "c3", "c4" };
         static const char *const namespaces[] = { "", "", "shop", "", "shop" };
         struct tenant *tenant;
 
         for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
-                (void)snprintf(of[i].container.id, sizeof(of[i].container.id), i ? "c%zu" : "", i);
+                (void)snprintf(of[i].container.id, sizeof(of[i].container.id), "%s", ids[i]);
                 (void)snprintf(of[i].container.namespace, sizeof(of[i].container.namespace), "%s", namespaces[i]);
                 (void)snprintf(of[i].tenant, sizeof(of[i].tenant), "t%zu", i);
                 of[i].team = tenants_team(tenants, &of[i]);
