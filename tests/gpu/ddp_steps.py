@@ -8,6 +8,7 @@ the time of each step (CLOCK_MONOTONIC, seconds, a line each). Without --rank it
 (two), one per device; with --rank it is that rank, on its first device (the ranks of a job of two tenants).
 """
 import argparse
+import datetime
 import os
 import subprocess
 import sys
@@ -47,7 +48,7 @@ import torch.distributed as dist
 
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(args.port), NCCL_NVLS_ENABLE="0")
 torch.cuda.set_device(args.device)
-dist.init_process_group("nccl", rank=args.rank, world_size=args.ranks)
+dist.init_process_group("nccl", rank=args.rank, world_size=args.ranks, timeout=datetime.timedelta(seconds=10))
 model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, bias=False) for _ in range(8)])
 model = torch.nn.parallel.DistributedDataParallel(model.cuda().to(torch.bfloat16), device_ids=[args.device])
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)

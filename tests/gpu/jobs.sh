@@ -8,6 +8,7 @@
 #                                       PARTS="native pairs ..." (all, in order):
 #
 #       native    one job alone and two by the driver's default
+#       alone     one job, natively and as a tenant by turns, ALTERNATIONS=7 times 7 s
 #       pairs     two jobs by share, one of them alone before and after
 #       reduce    two jobs that are bound by their all-reduce, by the driver's default and by share
 #       tenants   two jobs of two tenants each, whose ranks reach each other's memory (NCCL with P2P)
@@ -31,7 +32,7 @@ fi
 here=$PWD/tests/gpu out=${OUT:-/tmp/sublet-jobs} window=${WINDOW:-6}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 work=$(mktemp -d)
-daemon='' table=() alone=
+daemon='' table=() aims=() alone=
 read -ra options <<< "${DAEMON:-}"
 mkdir -p "$out" "$work/b"
 log=$out/jobs.log
@@ -91,11 +92,12 @@ resume() { rm -f "$work/b/$1.pause"; }
 end_all() { touch "$work/b/stop"; sleep 1.5; rm -rf "$work/b"; mkdir "$work/b"; }
 share() { "$sublet" set "$1" share="$2" >> "$log" 2>&1 || say "# share of $1: $(tail -1 "$log")"; }
 
-# rates FROM UNTIL NAME...: steps per second of each, and the worst part of the steps of the first over any 2 s
+# rates FROM UNTIL NAME...: steps per second of each, and how far the first one's part of the steps was from $promised
+# (percent; "": from its part of all) over any 2 s
 rates() {
-        python3 - "$work" "$@" << 'END'
+        python3 - "$work" "${promised:-}" "$@" << 'END'
 import bisect, sys
-work, begin, end, names = sys.argv[1], float(sys.argv[2]) + 1, float(sys.argv[3]), sys.argv[4:]
+work, promised, begin, end, names = sys.argv[1], sys.argv[2], float(sys.argv[3]) + 1, float(sys.argv[4]), sys.argv[5:]
 logs = []
 for name in names:
     try:
@@ -108,7 +110,8 @@ worst = 0
 at = begin
 while len(n) > 1 and sum(n) and at + 2 <= end:
     m = [count(log, at, at + 2) for log in logs]
-    worst = max(worst, abs(m[0] / max(1, sum(m)) - n[0] / sum(n)) * 100)
+    due = float(promised) / 100 if promised else n[0] / sum(n)
+    worst = max(worst, abs(m[0] / max(1, sum(m)) - due) * 100)
     at += 0.1
 print(*[f"{x / (end - begin):.1f}" for x in n], f"{worst:.1f}")
 END
@@ -160,9 +163,14 @@ measure() {
         row "$label" "${alone:-0}"
 }
 
-# pair LABEL A B: both, told in what A does alone just before and just after, because a machine's rate drifts
+# aim WHAT CONDITION-OF-AWK: a line at the end, of what should be so on a device
+aim() { aims+=("$(awk "BEGIN { print ($2) ? \"ok\" : \"not ok\" }") - aim: $1"); }
+
+# pair LABEL A B: both, told in what A does alone just before and just after, because a machine's rate drifts. The label
+# says what is promised to A: ..., 70 : 30
 pair() {
-        local together before after
+        local together before after alone a b worst promised=${1##*, }
+        promised=${promised%% *}
         pause "$3"
         observe 3 "$2"
         before=${line%% *}
@@ -174,7 +182,13 @@ pair() {
         after=${line%% *}
         resume "$3"
         line=$together
-        row "$1" "$(awk -v b="$before" -v a="$after" 'BEGIN { print (a + b) / 2 }')"
+        alone=$(awk -v b="$before" -v a="$after" 'BEGIN { print (a + b) / 2 }')
+        row "$1" "$alone"
+        read -r a b worst <<< "$together"
+        aim "$1: together 0.95 of one alone" "($a + $b) / $alone >= 0.95"
+        aim "$1: within 2 points over any 2 s ($worst)" "$worst <= 2"
+        aim "$1: each has its share of what it does alone, within 2 points" \
+                "(d = 100 * $a / ($a + $b) - $promised) <= 2 && d >= -2"
         echo "# alone before and after: $before, $after" >> "$log"
 }
 header=$(printf '%-34s %-16s %-14s %6s %8s' what 'steps/s' 'part of steps' 'sum' 'worst 2s')
@@ -265,7 +279,34 @@ part_reduce() {
         share a 50
         share b 50
         pair 'all-reduce, 50 : 50' a b
+        share b 10
+        share a 90
+        pair 'all-reduce, 90 : 10' a b
 }
+
+# By turns, natively and as a tenant: medians, because a machine's rate drifts.
+part_alone() {
+        local i rates_of_n1=() rates_of_a=() native tenant
+        job native n1
+        job ours a --gpu 0,1 --share 100
+        pause a
+        begin n1 a || return
+        for ((i = 0; i < ${ALTERNATIONS:-7}; i++)); do
+                observe 3 n1
+                rates_of_n1+=("${line%% *}")
+                pause n1
+                resume a
+                observe 3 a
+                rates_of_a+=("${line%% *}")
+                pause a
+                resume n1
+        done
+        native=$(median "${rates_of_n1[@]}") tenant=$(median "${rates_of_a[@]}")
+        say "# natively: ${rates_of_n1[*]}; as a tenant: ${rates_of_a[*]}"
+        line="$tenant 0" && row 'a tenant, of native by turns' "$native"
+        aim "a job alone within 1 % of native ($tenant of $native)" "$tenant >= 0.99 * $native"
+}
+median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 
 # Each tenant leases both devices, the other's with a small quota: it maps memory there. So it has a share of both, half
 # of the job's.
@@ -451,3 +492,10 @@ done
 say "# $SECONDS s; sum: steps of all, of one native alone; of pairs, of the one alone before and after"
 say "$header"
 for row in ${table[@]+"${table[@]}"}; do say "$row"; done
+aim "no collective timed out" "$(grep -c 'Watchdog caught collective operation timeout' "$log") == 0"
+failed=0
+for row in "${aims[@]}"; do
+        say "$row"
+        [[ $row != not* ]] || failed=$((failed + 1))
+done
+say "# $((${#aims[@]} - failed)) of ${#aims[@]} aims; on the simulator they say nothing"
