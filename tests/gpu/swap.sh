@@ -9,15 +9,16 @@
 #
 #       tests/gpu/swap.sh [BUILD]                 about 7 minutes
 #
-# PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB of each. ROUNDS=2 of
-# copies; CHECKPOINTS=1 (0: none). SUSPENDS=200 of the training run, of TRAINED="64 64": MiB and batches. SWAP=64G: host
-# memory that is kept ready.
+# PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB of each; OTHERS="16 256":
+# of pools, virtual memory, memory beside a managed range, arrays, and memory that a graph reads. ROUNDS=2 of copies;
+# KINDS=1 of those others; CHECKPOINTS=1 (0: none). SUSPENDS=200 of the training run, of TRAINED="64 64": MiB and
+# batches. SWAP=64G: host memory that is kept ready.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") || exit 1
 sublet=$build/src/sublet
 if [ -z "${SUBLET_SIM:-}" ] && [ ! -e /sys/module/nvidia/version ]; then
-        PINNED=${PINNED:-16 2} LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} SUSPENDS=${SUSPENDS:-6} TRAINED=${TRAINED:-4 8} SWAP=${SWAP:-4G} exec "$sublet" sim --gpus 2 --memory 4G -- "$0" "$@"
+        PINNED=${PINNED:-16 2} LARGE=${LARGE:-4 16} MANY=${MANY:-40 2} OTHERS=${OTHERS:-4 4} SUSPENDS=${SUSPENDS:-6} TRAINED=${TRAINED:-4 8} SWAP=${SWAP:-4G} exec "$sublet" sim --gpus 2 --memory 4G -- "$0" "$@"
 fi
 out=${OUT:-/tmp/sublet-swap}
 mkdir -p "$out"
@@ -57,7 +58,7 @@ until_is() { # SECONDS COMMAND...
 has_looks() { has_lines "$1" '^look'; }
 has_lines() { [ "$(grep -c "$2" "$work/program")" -ge "$1" ]; } # N PATTERN
 has_no_other() { ! grep -vE '^(ready|look wrong=0 ms=[0-9.]+)$' "$work/program"; }
-held() { "$sublet" ps --json | grep -o '"held_bytes": *[0-9]*' | awk -F: '{ sum += $2 } END { printf "%d\n", sum / 1048576 }'; } # MiB, on all devices
+held() { "$sublet" ps --json | sed -n 's/^    "held_bytes": *\([0-9]*\).*/\1/p' | awk '{ sum += $1 } END { printf "%d\n", sum / 1048576 }'; } # MiB, on all devices
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2> /dev/null || echo '?'; }
 is_empty() { [ -z "$("$sublet" ps -q)" ]; }
 timed() { # VERB: the seconds that it took are in $took, and what its event says in $said
@@ -101,7 +102,7 @@ node_begin() { # WAY N MIB [HOW]
         say "# after $((SECONDS - began)) s: $(kept_mib) MiB"
 }
 
-both_ways() { # WAY N MIB ROUND
+both_ways() { # WAY N MIB ROUND [HOW]
         local full
         full=$(held)
         check "$1: suspend ($4)" timed suspend
@@ -111,7 +112,7 @@ both_ways() { # WAY N MIB ROUND
         look "$1: it goes on ($4)"
         check "$1: every word is as it was ($4)" has_no_other
         [ "$1" != copies ] || aims "$2" "$3" "$4"
-        table+=("$(printf '%-10s %5s x %-5s %9s %9s %8s %8s  %s | %s' "$1" "$2" "$3" "$out_took" "$took" "$left" \
+        table+=("$(printf '%-10s %5s x %-5s %9s %9s %8s %8s  %s | %s' "${5:-$1}" "$2" "$3" "$out_took" "$took" "$left" \
                 "$on_device" "${out_said#copies: }" "${said#copies: }")")
 }
 
@@ -236,14 +237,14 @@ two_devices() {
         node_end
 }
 
-measure() { # WAY ROUNDS N MIB
+measure() { # WAY ROUNDS N MIB [HOW]
         local round
         [ "$2" -gt 0 ] || return 0
-        node_begin "$1" "$3" "$4"
+        node_begin "$1" "$3" "$4" "${@:5}"
         for ((round = 1; round <= $2; round++)); do
-                both_ways "$1" "$3" "$4" "$round"
+                both_ways "$1" "$3" "$4" "$round" "${@:5}"
         done
-        [ "$1" = checkpoint ] || wakes
+        [ "$1" != copies ] || wakes
         "$sublet" events >> "$log"
         say "# $("$sublet" events | grep -cE 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST') events that should not be (in $log)"
         exec {feed}>&-
@@ -259,9 +260,15 @@ gcc -O2 tests/gpu/pinned.c -o "$work/pinned" -ldl || cp "$build/tests/gpu/gpu-pi
 read -ra trained <<< "${TRAINED:-64 64}"
 read -ra large <<< "${LARGE:-40 1024}"
 read -ra many <<< "${MANY:-10000 2}"
+read -ra others <<< "${OTHERS:-16 256}"
 link
 measure copies "${ROUNDS:-2}" "${large[@]}"
 measure copies "${ROUNDS:-2}" "${many[@]}"
+# Each by the means that the daemon takes for it.
+for how in pool vmm managed array graph; do
+        [ "$how" != managed ] || [ -z "${SUBLET_SIM:-}" ] || continue # it goes by the driver's checkpoint only
+        measure auto "${KINDS:-1}" "${others[@]}" "$how"
+done
 training
 busy
 [ "$("$sublet" doctor --json 2> /dev/null | grep -o '"card","status":"ok"' | wc -l)" -lt 2 ] || two_devices "${large[1]}"

@@ -4,16 +4,19 @@
  * suspend-copies, which move it meanwhile. Needs no header and no library of CUDA's to build.
  *
  *      gcc -O2 tests/gpu/swapped.c -o swapped -ldl
- *      swapped N MIB [pool|vmm|managed]          SWAPPED_DEVICE=1: on that one, instead of 0
+ *      swapped N MIB [pool|vmm|managed|array|graph]          SWAPPED_DEVICE=1: on that one, instead of 0
  *
  * Prints "ready" when N pieces of MIB are filled: of cuMemAlloc, of the stream-ordered allocator, or of virtual memory
- * (one reservation, a handle for each piece); managed: of cuMemAlloc, and a managed range beside them. Then for each
+ * (one reservation, a handle for each piece); managed: of cuMemAlloc, and a managed range beside them; array: of
+ * cuArrayCreate, by way of a piece of cuMemAlloc; graph: of cuMemAlloc, compared by a graph of kernels that was
+ * made after each filling. Then for each
  * line of its input: compares all words, prints "look wrong=W ms=T", and fills with other words. Ends with its input;
  * exits with 1 if a call fails. After the line "leave" it ends at once, and leaves a child that has its files and
  * makes one driver call of its own.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +68,25 @@ struct access {
         int location, device, flags;
 };
 
+/* CUDA_ARRAY_DESCRIPTOR and CUDA_MEMCPY2D: format 3 is a word, kind 2 a device's memory and 3 an array. */
+struct shape {
+        size_t width, height;
+        int format;
+        unsigned int channels;
+};
+struct copy_end {
+        size_t x, y;
+        int kind;
+        void *host;
+        address device;
+        void *array;
+        size_t pitch;
+};
+struct copy {
+        struct copy_end from, to;
+        size_t width, height;
+};
+
 static struct {
         int (*init)(unsigned int);
         int (*retain)(void **, int);
@@ -83,7 +105,19 @@ static struct {
         int (*launch)(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                       unsigned int, void *, void **, void **);
         int (*synchronize)(void);
+        int (*array)(void **, const struct shape *);
+        int (*copy)(const struct copy *);
+        int (*stream)(void **, unsigned int);
+        int (*capture)(void *, int);
+        int (*captured)(void *, void **);
+        int (*instantiate)(void **, void *, unsigned long long);
+        int (*run)(void *, void *);
+        int (*forget)(void *);
+        int (*forget_exec)(void *);
 } cuda;
+
+/* Kernels go there: a stream that is captured, or the default one. */
+static void *stream;
 
 static void must(int result, const char *what)
 {
@@ -121,6 +155,15 @@ static void cuda_load(void)
         *(void **)&cuda.out = symbol_find(library, "cuMemcpyDtoH_v2");
         *(void **)&cuda.launch = symbol_find(library, "cuLaunchKernel");
         *(void **)&cuda.synchronize = symbol_find(library, "cuCtxSynchronize");
+        *(void **)&cuda.array = symbol_find(library, "cuArrayCreate_v2");
+        *(void **)&cuda.copy = symbol_find(library, "cuMemcpy2D_v2");
+        *(void **)&cuda.stream = symbol_find(library, "cuStreamCreate");
+        *(void **)&cuda.capture = symbol_find(library, "cuStreamBeginCapture_v2");
+        *(void **)&cuda.captured = symbol_find(library, "cuStreamEndCapture");
+        *(void **)&cuda.instantiate = symbol_find(library, "cuGraphInstantiateWithFlags");
+        *(void **)&cuda.run = symbol_find(library, "cuGraphLaunch");
+        *(void **)&cuda.forget = symbol_find(library, "cuGraphDestroy");
+        *(void **)&cuda.forget_exec = symbol_find(library, "cuGraphExecDestroy");
 }
 
 static void pieces_make(address *pieces, size_t n, size_t size, const char *how)
@@ -151,7 +194,77 @@ static void launch(void *function, address at, uint64_t words, unsigned int seed
 {
         void *arguments[] = { &at, &words, &seed, &bad };
 
-        must(cuda.launch(function, 1024, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL), "cuLaunchKernel");
+        must(cuda.launch(function, 1024, 1, 1, 256, 1, 1, 0, stream, arguments, NULL), "cuLaunchKernel");
+}
+
+/* ---- what is filled, and how it is compared ---- */
+
+static struct {
+        size_t n, size;
+        address *pieces, bad, through; /* through: of arrays */
+        void **arrays;
+        bool has_graph;
+        void *graph, *exec;
+        void *fill, *differ;
+} all;
+
+#define ROW 16384ull /* bytes of an array's row */
+
+static void arrays_make(void)
+{
+        const struct shape shape = { ROW / 4, all.size / ROW, 3, 1 };
+
+        all.arrays = calloc(all.n, sizeof(*all.arrays));
+        must(!all.arrays, "calloc");
+        must(cuda.alloc(&all.through, all.size), "cuMemAlloc");
+        for (size_t i = 0; i < all.n; i++)
+                must(cuda.array(&all.arrays[i], &shape), "cuArrayCreate");
+}
+
+static void array_copy(void *array, bool is_back)
+{
+        const struct copy_end linear = { .kind = 2, .device = all.through, .pitch = ROW },
+                              it = { .kind = 3, .array = array };
+        const struct copy copy = { is_back ? it : linear, is_back ? linear : it, ROW, all.size / ROW };
+
+        must(cuda.copy(&copy), "cuMemcpy2D");
+}
+
+static unsigned int seed_of(size_t i, unsigned int round)
+{
+        return (unsigned int)i * 2654435761u + round;
+}
+
+static void pieces_fill(unsigned int round)
+{
+        for (size_t i = 0; i < all.n; i++) {
+                launch(all.fill, all.arrays ? all.through : all.pieces[i], all.size / 4, seed_of(i, round), all.bad);
+                if (all.arrays)
+                        array_copy(all.arrays[i], false);
+        }
+        must(cuda.synchronize(), "cuCtxSynchronize");
+}
+
+static void pieces_compare(unsigned int round)
+{
+        for (size_t i = 0; i < all.n; i++) {
+                if (all.arrays)
+                        array_copy(all.arrays[i], true);
+                launch(all.differ, all.arrays ? all.through : all.pieces[i], all.size / 4, seed_of(i, round), all.bad);
+        }
+}
+
+/* Of what pieces_compare launches. */
+static void graph_make(unsigned int round)
+{
+        if (all.exec) {
+                must(cuda.forget_exec(all.exec), "cuGraphExecDestroy");
+                must(cuda.forget(all.graph), "cuGraphDestroy");
+        }
+        must(cuda.capture(stream, 0), "cuStreamBeginCapture");
+        pieces_compare(round);
+        must(cuda.captured(stream, &all.graph), "cuStreamEndCapture");
+        must(cuda.instantiate(&all.exec, all.graph, 0), "cuGraphInstantiate");
 }
 
 static double now_ms(void)
@@ -178,32 +291,44 @@ static void leave(void)
         _exit(0);
 }
 
-int main(int argc, char **argv)
+static void begin(const char *how, const char *device)
 {
-        size_t n = argc > 2 ? strtoul(argv[1], NULL, 10) : 1, size = (argc > 2 ? strtoull(argv[2], NULL, 10) : 2) * MIB;
-        address *pieces = calloc(n, sizeof(*pieces)), bad;
-        const char *how = argc > 3 ? argv[3] : "", *device = getenv("SWAPPED_DEVICE");
-        void *context, *module, *fill, *differ;
-        char line[80];
+        void *context, *module;
 
-        must(!n || !size || !pieces, "swapped N MIB [pool|vmm|managed]");
-        (void)setvbuf(stdout, NULL, _IOLBF, 0);
         cuda_load();
         must(cuda.init(0), "cuInit");
         must(cuda.retain(&context, device ? atoi(device) : 0), "cuDevicePrimaryCtxRetain");
         must(cuda.enter(context), "cuCtxSetCurrent");
         must(cuda.load(&module, ptx), "cuModuleLoadData");
-        must(cuda.function(&fill, module, "sublet_fill"), "sublet_fill");
-        must(cuda.function(&differ, module, "sublet_check"), "sublet_check");
-        must(cuda.alloc(&bad, 4096), "cuMemAlloc");
-        pieces_make(pieces, n, size, how);
+        must(cuda.function(&all.fill, module, "sublet_fill"), "sublet_fill");
+        must(cuda.function(&all.differ, module, "sublet_check"), "sublet_check");
+        must(cuda.alloc(&all.bad, 4096), "cuMemAlloc");
+        if (!strcmp(how, "array"))
+                arrays_make();
+        else
+                pieces_make(all.pieces, all.n, all.size, how);
+        all.has_graph = !strcmp(how, "graph");
+        if (all.has_graph)
+                must(cuda.stream(&stream, 0), "cuStreamCreate");
+}
+
+int main(int argc, char **argv)
+{
+        char line[80];
+
+        all.n = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+        all.size = argc > 2 ? strtoull(argv[2], NULL, 10) * MIB : 0;
+        all.pieces = calloc(all.n + 1, sizeof(*all.pieces));
+        must(!all.n || !all.size || !all.pieces, "swapped N MIB [pool|vmm|managed|array|graph]");
+        (void)setvbuf(stdout, NULL, _IOLBF, 0);
+        begin(argc > 3 ? argv[3] : "", getenv("SWAPPED_DEVICE"));
         for (unsigned int round = 0;; round++) {
                 uint32_t wrong = UINT32_MAX;
                 double began;
 
-                for (size_t i = 0; i < n; i++)
-                        launch(fill, pieces[i], size / 4, (unsigned int)i * 2654435761u + round, bad);
-                must(cuda.synchronize(), "cuCtxSynchronize");
+                pieces_fill(round);
+                if (all.has_graph)
+                        graph_make(round);
                 if (!round)
                         printf("ready\n");
                 if (!fgets(line, sizeof(line), stdin))
@@ -211,11 +336,13 @@ int main(int argc, char **argv)
                 if (!strcmp(line, "leave\n"))
                         leave();
                 began = now_ms();
-                must(cuda.set(bad, 0, 1024), "cuMemsetD32");
-                for (size_t i = 0; i < n; i++)
-                        launch(differ, pieces[i], size / 4, (unsigned int)i * 2654435761u + round, bad);
+                must(cuda.set(all.bad, 0, 1024), "cuMemsetD32");
+                if (all.has_graph)
+                        must(cuda.run(all.exec, stream), "cuGraphLaunch");
+                else
+                        pieces_compare(round);
                 must(cuda.synchronize(), "cuCtxSynchronize");
-                must(cuda.out(&wrong, bad, sizeof(wrong)), "cuMemcpyDtoH");
+                must(cuda.out(&wrong, all.bad, sizeof(wrong)), "cuMemcpyDtoH");
                 printf("look wrong=%u ms=%.1f\n", wrong, now_ms() - began);
         }
 }
