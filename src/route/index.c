@@ -240,13 +240,18 @@ static void order_count(struct order *order, int by)
                 ;
 }
 
-/* First the log, then the place: a place that is written has its use in the log. */
+static void forget(struct index *index, unsigned int replica, bool is_kept);
+
+/* First the log, then the place: a place that is written has its use in the log. No use that is still there is written
+ * over, however many workers put something in at once. */
 static void use(struct index *index, unsigned int replica, uint32_t slot, _Atomic uint32_t *place)
 {
         struct order *order = &index->orders[replica];
         uint64_t number = atomic_fetch_add(&order->head, 1);
         uint32_t old;
 
+        while ((int64_t)(number - order->tail) >= (int64_t)index->n_uses)
+                forget(index, replica, false);
         atomic_store(use_at(index, replica, number), slot + 1);
         old = atomic_exchange(place, place_word(index, slot, number));
         if (!old)
@@ -359,8 +364,8 @@ bool index_sweep(struct index *index, unsigned int replica, size_t budget)
                 uint32_t old;
 
                 if (at >= (uint64_t)index->n_lines * PLACES) {
+                        count_anew(index, replica); /* first: who comes now begins another sweep */
                         order->swept = 0;
-                        count_anew(index, replica);
                         return true;
                 }
                 old = atomic_exchange(&places[at], 0);

@@ -160,6 +160,7 @@ struct turns {
         bool is_switched_to; /* the device was seen to switch to the holder */
         nsec hold_from, hold_until;
         int given_by;             /* the holder before, until the device has switched; or NOBODY */
+        bool is_awaited;          /* the holder had work when it was given the device */
         bool is_seized;           /* by a gang: nobody takes turns */
         nsec always_on_used;      /* by all always-on entities, ever */
         nsec sliced_used;         /* by all time-sliced ones */

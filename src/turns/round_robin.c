@@ -127,6 +127,7 @@ void round_robin_give(struct turns *turns, int entity, nsec from)
         if (turns->holder == entity)
                 return;
         turns->given_by = turns->holder;
+        turns->is_awaited = turns->entities[entity].work == TURNS_WORK_PENDING;
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
         turns->is_switched_to = false;

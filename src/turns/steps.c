@@ -30,9 +30,13 @@
  *
  *      S9  A team (teams.h) is as sensitive as its most sensitive mate. Its mates work at once, so it as a whole
  *          may never drain; one that has drained at a look is enough. A deep queue beside that is one all the same
- *      S10 A step is what it was: one that goes on for two of them, by the rings or after a handover, is none that can
- *          be waited for, and all that is known is forgotten. A service whose next step is short again is known again
- *          after two looks; a tenant that first shows short steps and then has kernels of a second gains nothing.
+ *      S10 A step is what it was: one that goes on for two of them by the rings, or one and a half after a handover, is
+ *          none that can be waited for, and all that is known is forgotten. That it is synchronous is known again after
+ *          two looks, its step only by the records (S1), so until then its turns end by preemption. A tenant that first
+ *          shows short steps and then has kernels of a second gains nothing.
+ *
+ *      S11 Who makes its steps longer bit by bit is followed, and is taken off by preemption as soon as they are longer
+ *          than the records could have shown.
  *
  * Where launches cannot be seen (an entity that is idle within its short turns would not be found), the meter is late,
  * or class batch says that waiting does not matter, nobody is sensitive.
@@ -146,7 +150,7 @@ void steps_watch_handover(struct turns *turns, const struct turns_view *view)
                         evidence(before, IS_LONGER);
                 return;
         }
-        if (rest > 3 * before->half_step + NSEC_PER_MSEC / 2) { /* S10 */
+        if (turns->is_awaited && rest > 3 * before->half_step + NSEC_PER_MSEC / 2) { /* S10 */
                 evidence(before, IS_LONGER);
                 return;
         }
@@ -252,8 +256,9 @@ void steps_look(struct turns *turns, const struct turns_view *view)
 bool steps_is_gentle(const struct turns *turns, const struct entity *entity)
 {
         return is_short_round(turns) && takes_turns_here(entity) && entity->has_step &&
-               entity->n_pending < DEEP && /* S8 */
-               entity->rate_max == PPM;    /* what goes on after its time may be more than a cap */
+               2 * entity->half_step <= SLICE_ALWAYS_ON && /* what the records can show: S11 */
+               entity->n_pending < DEEP &&                 /* S8 */
+               entity->rate_max == PPM;                    /* what goes on after its time may be more than a cap */
 }
 
 static bool takes_part(const struct entity *entity)

@@ -34,6 +34,7 @@ struct pending_container {
         struct tenant *tenant;   /* admitted, not started; NULL: not yet */
         struct loop_source life; /* owns the listener, or the pidfd of the first process; fd -1: neither */
         bool has_listener;
+        bool is_alone;               /* no hook came before its listener: nothing of a group's server is in it */
         struct pending_asker *asker; /* NULL: nobody waits for an answer */
 };
 
@@ -137,11 +138,23 @@ static int join_tenant(struct pending_container *pending, struct err *err)
         return r == SHIMS_E_LATER ? PENDING_E_LATER : 0;
 }
 
+static int admit_pending(struct pending_container *pending, const struct message_request *request, struct err *err)
+{
+        struct message_container identity;
+
+        if (pending->is_alone && request->group[0])
+                return err_say(err, -EPERM,
+                               "group '%s': no hook came before its listener, and it has nothing of the group's "
+                               "server; 'sublet oci spec' writes the hook",
+                               request->group);
+        container_request_identity(&pending->container, &identity);
+        return admit(pending->daemon, request, pending->uid, &identity, &pending->tenant, err);
+}
+
 /* 0: pending->tenant is admitted, or an exec has joined a tenant. A pod waits where a device is full: an ended
  * container's shim may still hold its memory for a moment. */
 static int try_lease(struct pending_container *pending, struct err *err)
 {
-        struct message_container identity;
         struct daemon *daemon = pending->daemon;
         struct message_request request;
         int r;
@@ -156,9 +169,8 @@ static int try_lease(struct pending_container *pending, struct err *err)
                 return PENDING_E_NONE;
         if (r == CONTAINER_REQUEST_E_LATER)
                 return PENDING_E_LATER;
-        container_request_identity(&pending->container, &identity);
         if (r == 0)
-                r = admit(daemon, &request, pending->uid, &identity, &pending->tenant, err);
+                r = admit_pending(pending, &request, err);
         if (r == -ENOSPC && pending->container.pod[0])
                 return PENDING_E_LATER;
         if (r < 0)
@@ -304,27 +316,6 @@ static int pending_add_asked(struct daemon *daemon, const struct oci_container *
         return r;
 }
 
-/* Without a hook nothing of its group's server is in it. */
-static int pending_add_alone(struct daemon *daemon, const struct oci_container *container, uid_t uid,
-                             struct pending_container **ret, struct err *err)
-{
-        struct pending_container *pending;
-        int r = pending_add_asked(daemon, container, uid, &pending, err);
-
-        if (r < 0)
-                return r;
-        if (!is_exec(container) && pending->asked.group[0]) {
-                r = err_say(err, -EPERM,
-                            "group '%s': no hook came before its listener, and it has nothing of the group's server; "
-                            "'sublet oci spec' writes the hook",
-                            pending->asked.group);
-                pending_free(pending);
-                return r;
-        }
-        *ret = pending;
-        return 0;
-}
-
 int pending_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
                 const struct tenant **ret_tenant, struct err *err)
 {
@@ -374,6 +365,7 @@ void pending_drop(struct daemon *daemon, const char *id)
 void pending_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener)
 {
         struct pending_container *pending = is_exec(container) ? NULL : pending_find(daemon, container->id);
+        bool is_alone = !pending && !is_exec(container);
         struct err err = { 0 };
         int r = 0;
 
@@ -388,12 +380,13 @@ void pending_listener(struct daemon *daemon, const struct oci_container *contain
                             "profile' or 'sublet oci spec'",
                             container->metadata, daemon->backend.release);
         else if (!pending)
-                r = pending_add_alone(daemon, container, uid, &pending, &err);
+                r = pending_add_asked(daemon, container, uid, &pending, &err);
         if (r < 0) {
                 emit_refused(daemon, container, err.text);
                 (void)close(listener);
                 return;
         }
+        pending->is_alone = is_alone;
         r = watch_life(pending, listener, 0);
         if (r < 0)
                 (void)err_set(&err, r, "watching it");

@@ -47,15 +47,21 @@ static int64_t distance(int64_t a, int64_t b)
         return a > b ? a - b : b - a;
 }
 
+static const struct balance_row *row_then(const struct balance_seen *seen, bool is_slow)
+{
+        return is_slow ? &seen->from : &seen->row;
+}
+
 /* The one whose books fell by half to twice of it, the nearest; NULL. */
-static struct balance_seen *whose_books_fell(struct balance *balance, const struct balance_view *view, int64_t grown)
+static struct balance_seen *whose_books_fell(struct balance *balance, const struct balance_view *view, int64_t grown,
+                                             bool is_slow)
 {
         struct balance_seen *nearest = NULL;
         int64_t least = INT64_MAX;
 
         for (size_t i = 0; i < view->n_rows; i++) {
                 struct balance_seen *seen = seen_of(balance, view->rows[i].id);
-                int64_t fell = seen ? (int64_t)seen->row.held - (int64_t)view->rows[i].held : 0;
+                int64_t fell = seen ? (int64_t)row_then(seen, is_slow)->held - (int64_t)view->rows[i].held : 0;
 
                 if (fell < grown / 2 || fell / 2 > grown || distance(fell, grown) >= least)
                         continue;
@@ -65,14 +71,15 @@ static struct balance_seen *whose_books_fell(struct balance *balance, const stru
         return nearest;
 }
 
-static struct balance_seen *the_only_one_that_called(struct balance *balance, const struct balance_view *view)
+static struct balance_seen *the_only_one_that_called(struct balance *balance, const struct balance_view *view,
+                                                     bool is_slow)
 {
         struct balance_seen *only = NULL;
 
         for (size_t i = 0; i < view->n_rows; i++) {
                 struct balance_seen *seen = seen_of(balance, view->rows[i].id);
 
-                if (!seen || seen->row.n_calls == view->rows[i].n_calls)
+                if (!seen || row_then(seen, is_slow)->n_calls == view->rows[i].n_calls)
                         continue;
                 if (only)
                         return NULL;
@@ -82,12 +89,12 @@ static struct balance_seen *the_only_one_that_called(struct balance *balance, co
 }
 
 /* B4 */
-static void suspect(struct balance *balance, const struct balance_view *view, int64_t grown)
+static void suspect(struct balance *balance, const struct balance_view *view, int64_t grown, bool is_slow)
 {
-        struct balance_seen *who = whose_books_fell(balance, view, grown);
+        struct balance_seen *who = whose_books_fell(balance, view, grown, is_slow);
 
         if (!who)
-                who = the_only_one_that_called(balance, view);
+                who = the_only_one_that_called(balance, view, is_slow);
         if (who)
                 who->suspected += grown;
 }
@@ -97,18 +104,22 @@ static void admit(struct balance *balance, const struct balance_view *view)
 {
         for (size_t i = 0; i < view->n_rows && balance->n_seen < BALANCE_TENANTS; i++)
                 if (!seen_of(balance, view->rows[i].id))
-                        balance->seen[balance->n_seen++] = (struct balance_seen){ .row.id = view->rows[i].id };
+                        balance->seen[balance->n_seen++] =
+                                (struct balance_seen){ .row.id = view->rows[i].id, .from.id = view->rows[i].id };
 }
 
-/* Tenants that are gone are forgotten. */
-static void remember(struct balance *balance, const struct balance_view *view)
+/* Tenants that are gone are forgotten. begins: the slow sum does. */
+static void remember(struct balance *balance, const struct balance_view *view, bool begins)
 {
         struct balance now = { 0 };
 
         for (size_t i = 0; i < view->n_rows && i < BALANCE_TENANTS; i++) {
-                const struct balance_seen *seen = seen_of(balance, view->rows[i].id);
+                const struct balance_row *row = &view->rows[i];
+                const struct balance_seen *seen = seen_of(balance, row->id);
 
-                now.seen[now.n_seen++] = (struct balance_seen){ view->rows[i], seen ? seen->suspected : 0 };
+                now.seen[now.n_seen++] = (struct balance_seen){ .row = *row,
+                                                                .from = seen && !begins ? seen->from : *row,
+                                                                .suspected = seen ? seen->suspected : 0 };
         }
         for (size_t i = 0; i < now.n_seen; i++)
                 balance->seen[i] = now.seen[i];
@@ -116,15 +127,20 @@ static void remember(struct balance *balance, const struct balance_view *view)
 }
 
 /* B5 */
-static void look_together(struct balance *balance, const struct balance_view *view, int64_t grown)
+static void look_together(struct balance *balance, const struct balance_view *view, int64_t before)
 {
-        if (grown > 0 && grown < GROWN && ++balance->n_since < BALANCE_SLOW)
-                return;
+        int64_t grown = balance->unexplained - before, in_all = balance->unexplained - balance->from;
+        bool begins = grown >= GROWN || in_all >= GROWN || in_all <= 0 || ++balance->n_since >= BALANCE_SLOW;
+
         if (grown >= GROWN)
-                suspect(balance, view, grown);
-        remember(balance, view);
-        balance->from = balance->unexplained;
-        balance->n_since = 0;
+                suspect(balance, view, grown, false);
+        else if (in_all >= GROWN)
+                suspect(balance, view, in_all, true);
+        remember(balance, view, begins);
+        if (begins) {
+                balance->from = balance->unexplained;
+                balance->n_since = 0;
+        }
 }
 
 static uint64_t most_suspected(const struct balance *balance)
@@ -137,7 +153,7 @@ static uint64_t most_suspected(const struct balance *balance)
 
 bool balance_step(struct balance *balance, const struct balance_view *view, uint64_t *ret_tenant)
 {
-        int64_t rest = (int64_t)view->used - (int64_t)view->unmanaged - held_by_all(view);
+        int64_t rest = (int64_t)view->used - (int64_t)view->unmanaged - held_by_all(view), before;
 
         if (!view->n_rows || !balance->has_base) { /* B1 */
                 balance_forget(balance);
@@ -145,8 +161,9 @@ bool balance_step(struct balance *balance, const struct balance_view *view, uint
                 balance->has_base = true;
         }
         admit(balance, view);
+        before = balance->unexplained;
         balance->unexplained = rest - balance->base;
-        look_together(balance, view, balance->unexplained - balance->from);
+        look_together(balance, view, before);
         if (balance->unexplained <= limit_of(view)) {
                 balance->n_over = 0;
                 balance->is_reported = false;

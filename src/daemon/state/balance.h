@@ -10,8 +10,8 @@
  *     server what is kept free for it: some of that is of no process, or of one that is not listed.
  * B4  When the difference grows, the tenant is suspected whose books fell by about as much (a charge that ended while
  *     the memory stayed), else the only one that made driver calls. A finding names who is suspected of most of it.
- * B5  What grows by less than is noise is seen together, over BALANCE_SLOW readings at most: else nobody would be named
- *     who takes little at a time.
+ * B5  What grows by less than is noise is added up, over BALANCE_SLOW readings at most, and compared with the books at
+ *     the beginning of those: else nobody would be named who takes little at a time.
  *
  * One-sided: a charge for memory that is not on the device (managed memory elsewhere) hides as much.
  */
@@ -46,12 +46,12 @@ struct balance_view {
 struct balance {
         bool has_base;
         int64_t base, unexplained;
-        int64_t from; /* what was unexplained as `seen` was taken, */
-        unsigned int n_since;
+        int64_t from;         /* what was unexplained when the slow sum began, */
+        unsigned int n_since; /* so many readings ago */
         unsigned int n_over;
         bool is_reported;
         struct balance_seen {
-                struct balance_row row;
+                struct balance_row row, from; /* at the reading before, and when the slow sum began */
                 int64_t suspected;
         } seen[BALANCE_TENANTS];
         size_t n_seen;

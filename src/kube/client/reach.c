@@ -10,8 +10,8 @@ enum {
         PATH = 1024,
 };
 
-static const char *const places[] = { "/run/sublet",      "/var/lib/sublet",  "/run/containerd", "/run/crio",
-                                      "/var/lib/kubelet", "/run/docker.sock", "/run/podman",     "/proc" };
+/* Sockets of Sublet, of runtimes and of the system are in /run, wherever there. */
+static const char *const places[] = { "/run", "/var/lib/sublet", "/var/lib/kubelet", "/var/lib/rancher", "/proc" };
 
 /* One way to write a path: without what changes nothing, and by the folder that a link of every node leads to. What
  * does not fit is cut off, which keeps what it is below. */

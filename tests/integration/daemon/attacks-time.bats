@@ -122,11 +122,11 @@ keeps_its_share() {
         keeps_its_share time-many-processes
 }
 
-# It computes nothing, so it takes nothing without a daemon. Believed, it would leave the honest one next to nothing.
 @test "a tenant that shows short steps and then has long ones has its share" {
         keeps_its_share time-two-faces
 }
 
+# It computes nothing, so it takes nothing without a daemon. Believed, it would leave the honest one next to nothing.
 @test "a tenant that writes to its rings without a doorbell has no turns, and takes no time of another" {
         daemon_start
         honest_has -gt 850 time-waits

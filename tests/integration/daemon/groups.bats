@@ -156,6 +156,19 @@ lives() { [ "$(of "$1" state)" = running ]; }
         [ -e "$SUBLET_DIR/mps/0-2/control" ]
 }
 
+@test "the next daemon says that a group's server has ended meanwhile, and starts another" {
+        local first
+        lodger a --group chat --mem 1G -- sleep 60
+        wait_for lives a
+        first=$(cut -d' ' -f1 "$SUBLET_DIR/mps/0-1/control")
+        daemon_end KILL
+        kill -KILL "$first"
+        daemon_start
+        wait_for eval '"$sublet" events | grep -q "a: MPS_FAULT: .*while no daemon was there.*this tenant was on it"'
+        wait_for eval '[ "$(cut -d" " -f1 "$SUBLET_DIR/mps/0-1/control")" != "$first" ]'
+        [ "$("$sublet" events | grep -c "a: MPS_FAULT")" = 1 ]
+}
+
 @test "what does not go with a group is refused in one line, with the next step" {
         refused() { # TEXT OPTION...
                 local text=$1
@@ -201,6 +214,7 @@ lives() { [ "$(of "$1" state)" = running ]; }
         [ -z "$(way b --share 20 --latency 20ms)" ]
         [[ $(why b) == "by turns"*"goal of latency"* ]]
         [ -z "$(way c --job j)" ]
+        [[ $(why c) == "by turns"*job* ]]
         lodger d --group g --mode auto --class batch --mem 1G -- sleep 60
         wait_for lives d
         [ "$(of d group)" = g ] && [ "$(of d mode)" = time ]

@@ -66,6 +66,14 @@ static bool is_wanted(const struct mps *mps)
         return tenant_of(mps) != NULL;
 }
 
+static bool has_any(const struct mps *mps, enum tenant_state state)
+{
+        for (const struct tenant *t = mps->daemon->tenants.first; t; t = t->next)
+                if (is_its(mps, t) && t->state == state)
+                        return true;
+        return false;
+}
+
 /* No tenant's number. */
 static uint64_t number_of(uint32_t team)
 {
@@ -165,8 +173,10 @@ static void mps_start(struct mps *mps)
         r = mps_spawn(&at, argv, -1, &mps->control);
         if (r) {
                 mps->control = 0;
-                (void)snprintf(why, sizeof(why), "%s: %s (it comes with the driver; is it in the daemon's PATH?)",
-                               MPS_PROGRAM, strerror(r));
+                (void)snprintf(why, sizeof(why), "%s: %s (%s)", MPS_PROGRAM, strerror(r),
+                               r == ENOENT     ? "it comes with the driver; is it in the daemon's PATH?" :
+                               at.is_contained ? "a group of containers needs root, and mounts of its own" :
+                                                 "try it by hand");
                 mps_fail(mps, why);
                 return;
         }
@@ -280,6 +290,13 @@ static void mps_advance(struct mps *mps, bool wanted)
                 mps->is_open = false;
                 mps_check_server(mps);
         } else if (!mps->control && wanted && clock_now() >= mps->retry_at) {
+                bool is_first = !mps->begun && !mps->failure[0];
+
+                if (is_first && has_any(mps, TENANT_AWAITED))
+                        return; /* it is told, too */
+                if (is_first && has_any(mps, TENANT_RUNNING))
+                        emit_fault(mps,
+                                   "the control daemon has ended while no daemon was there; another one is started");
                 mps_start(mps);
         }
 }

@@ -15,6 +15,15 @@
 
 #define READY_TIME (8 * NSEC_PER_SEC) /* run waits 10 for the answer */
 
+/* They meet: a group's server is of one device. */
+static bool is_mate(const struct tenant *tenant, const struct message_lease *lease, unsigned int n_devices)
+{
+        for (unsigned int i = 0; i < n_devices; i++)
+                if (lease->devices[i].is_granted && tenant_has(tenant, i))
+                        return tenant->lease.team == lease->team;
+        return false;
+}
+
 static struct way_view way_view_of(const struct daemon *daemon, const struct message_lease *lease)
 {
         struct way_view view = { .has_goal = lease->goal,
@@ -26,8 +35,10 @@ static struct way_view way_view_of(const struct daemon *daemon, const struct mes
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 view.n_devices += lease->devices[i].is_granted;
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
-                view.has_latency_mate |= t->lease.team == lease->team && t->lease.class == TURNS_LATENCY;
-                view.has_batch_mate |= t->lease.team == lease->team && t->lease.class == TURNS_BATCH;
+                bool is_one = is_mate(t, lease, daemon->n_devices);
+
+                view.has_latency_mate |= is_one && t->lease.class == TURNS_LATENCY;
+                view.has_batch_mate |= is_one && t->lease.class == TURNS_BATCH;
         }
         return view;
 }

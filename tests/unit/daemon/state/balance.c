@@ -139,6 +139,31 @@ static void who_takes_little_at_a_time_is_named(void **state)
         }
 }
 
+/* A little that nobody explains begins the slow sum; what one frees honestly in it is not what another one keeps. */
+static void what_grows_at_once_is_compared_with_the_reading_before(void **state)
+{
+        struct balance balance = { 0 };
+        struct balance_row rows[] = { { .id = 1, .held = 2 * GIB }, { .id = 2, .held = 2 * GIB } };
+        struct balance_view view = { .used = 4 * GIB, .rows = rows, .n_rows = 2 };
+        uint64_t tenant = 0;
+        bool has_begun = false;
+
+        (void)state;
+        (void)balance_step(&balance, &view, &tenant);
+        view.used += 8 * MIB;
+        (void)balance_step(&balance, &view, &tenant);
+        rows[1].held -= GIB; /* and the device has it back */
+        view.used -= GIB;
+        rows[0].held += GIB;
+        view.used += GIB;
+        (void)balance_step(&balance, &view, &tenant);
+        rows[0].held -= GIB; /* and the device has not */
+        for (int i = 0; i < BALANCE_TIMES; i++)
+                has_begun |= balance_step(&balance, &view, &tenant);
+        assert_true(has_begun);
+        assert_int_equal(tenant, 1);
+}
+
 static void a_tenant_that_begins_with_it_is_named(void **state)
 {
         struct balance balance = { 0 };
@@ -219,6 +244,7 @@ int main(void)
                 cmocka_unit_test(the_tenant_whose_books_fell_is_named),
                 cmocka_unit_test(the_only_tenant_that_made_calls_is_named_and_of_two_nobody),
                 cmocka_unit_test(who_takes_little_at_a_time_is_named),
+                cmocka_unit_test(what_grows_at_once_is_compared_with_the_reading_before),
                 cmocka_unit_test(a_tenant_that_begins_with_it_is_named),
                 cmocka_unit_test(programs_beside_sublet_explain_what_they_hold),
                 cmocka_unit_test(what_is_charged_and_not_there_is_no_finding),

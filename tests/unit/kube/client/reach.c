@@ -43,6 +43,8 @@ static void the_nodes_process_numbers_are_wide(void **state)
 static void so_are_folders_with_sockets_whatever_is_above_or_below(void **state)
 {
         static const char *const wide[] = { "/run/sublet",
+                                            "/run/dbus",
+                                            "/var/lib/rancher",
                                             "/run/sublet/sublet.sock",
                                             "/run",
                                             "/",
@@ -56,7 +58,7 @@ static void so_are_folders_with_sockets_whatever_is_above_or_below(void **state)
                                             "/var/run/docker.sock",
                                             "/proc/1/root",
                                             "/var/lib/kubelet/device-plugins" };
-        static const char *const others[] = { "/data",    "/var/lib/models", "/run/subletter",
+        static const char *const others[] = { "/data",    "/var/lib/models", "/running",
                                               "/dev/shm", "/var/running",    "/home/run/sublet" };
 
         (void)state;
