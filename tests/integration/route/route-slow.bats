@@ -34,6 +34,7 @@ slow() { # NAME head|body
                 put b
                 code "$(chat hi 5 ',"stream":true')" > "$dir/other" & # in turn: one begins there, the other here
                 client=$!
+                until_ eval '[ $(($(of "$part" sent) + $(of b sent))) -ge 1 ]' # before it is given up and sent again
                 [ "$(code "$(chat hi 5 ',"stream":true')")" = 200 ]
                 wait "$client"
                 [ "$(cat "$dir/other")" = 200 ]
