@@ -9,8 +9,8 @@
 #
 #       tests/gpu/swap.sh [BUILD]                 about 7 minutes
 #
-# PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB of each; OTHERS="16 256":
-# of pools, virtual memory, memory beside a managed range, arrays, and memory that a graph reads. ROUNDS=2 of copies;
+# PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB; OTHERS="16 256": of
+# pools, virtual memory, memory beside a managed range, arrays, and memory that a graph reads. ROUNDS=2 of copies;
 # KINDS=1 of those others; CHECKPOINTS=1 (0: none). SUSPENDS=200 of the training run, of TRAINED="64 64": MiB and
 # batches. SWAP=64G: host memory that is kept ready.
 set -u
