@@ -6,7 +6,7 @@
 # none, and is skipped. Needs an NVIDIA GPU that nobody else uses, gcc, the CUDA driver headers, root. TAP on stdout,
 # raw output in ${OUT:-/tmp/sublet-gpu}/hostile-time.log.
 #
-#       tests/gpu/hostile-time.sh [PATH-OF-SUBLET] [ATTACK...]      about 12 s for each attack
+#       tests/gpu/hostile-time.sh [PATH-OF-SUBLET] [ATTACK...]      about 18 s for each attack
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 sublet=$(realpath "${1:-build/src/sublet}") || exit 1
@@ -48,7 +48,7 @@ done
 
 # honest COMMAND...: permille of the device by its own log, in $done
 honest() {
-        timeout -s KILL 20 "$@" "$work/load" -t 3 deep > "$work/honest" 2>> "$log"
+        timeout -s KILL 20 "$@" "$work/load" -t 6 deep > "$work/honest" 2>> "$log"
         cat "$work/honest" >> "$log"
         done=$(awk '/^name=/ { for (i = 1; i <= NF; i++) { split($i, w, "="); v[w[1]] = w[2] }
                                printf "%d", v["pieces"] * v["piece_us"] / v["seconds"] / 1000 }' "$work/honest")
