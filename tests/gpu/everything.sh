@@ -45,7 +45,8 @@ mkdir -p "$OUT" "$bin" "$raw"
 # The loaders of Vulkan and EGL, where the machine has none but the tree brings packages.
 if ! ldconfig -p | grep -q libvulkan.so.1; then
         for f in "$here"/../../.gl/*.deb; do
-                [ -e "$f" ] && dpkg -x "$f" / 2> /dev/null
+                # dpkg -x would put a folder in the place of a link such as /lib
+                [ -e "$f" ] && dpkg --fsys-tarfile "$f" | tar -x --keep-directory-symlink -C / 2> /dev/null
         done
         ldconfig 2> /dev/null
 fi
