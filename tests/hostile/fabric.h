@@ -64,9 +64,9 @@ static inline bool fabric_range(int uvm, uint64_t base, uint64_t bytes)
         return ioctl(uvm, UVM_CREATE_EXTERNAL, range) == 0 && !kit_get32(range, 16);
 }
 
-/* The object, mapped there on one device. */
-static inline bool fabric_map(int uvm, const struct kit_rm *rm, const CUuuid *uuid, uint64_t base, uint64_t bytes,
-                              uint32_t object)
+/* The object, mapped there on one device: the driver's status, or -1 where the call itself fails. */
+static inline int64_t fabric_map_status(int uvm, const struct kit_rm *rm, const CUuuid *uuid, uint64_t base,
+                                        uint64_t bytes, uint32_t object)
 {
         static unsigned char block[MAP_SIZE];
 
@@ -79,7 +79,13 @@ static inline bool fabric_map(int uvm, const struct kit_rm *rm, const CUuuid *uu
         kit_put32(block, MAP_SIZE - 16, (uint32_t)rm->ctl);
         kit_put32(block, MAP_SIZE - 12, rm->client);
         kit_put32(block, MAP_SIZE - 8, object);
-        return ioctl(uvm, UVM_MAP_EXTERNAL, block) == 0 && kit_get32(block, MAP_SIZE - 4) == 0;
+        return ioctl(uvm, UVM_MAP_EXTERNAL, block) == 0 ? (int64_t)kit_get32(block, MAP_SIZE - 4) : -1;
+}
+
+static inline bool fabric_map(int uvm, const struct kit_rm *rm, const CUuuid *uuid, uint64_t base, uint64_t bytes,
+                              uint32_t object)
+{
+        return fabric_map_status(uvm, rm, uuid, base, bytes, object) == 0;
 }
 
 static inline bool fabric_unmap(int uvm, const CUuuid *uuid, uint64_t base, uint64_t bytes)
