@@ -4,6 +4,7 @@
 
     server.py one                   PyTorch: 1 GiB on both devices, copies between them
     server.py jax                   JAX: six of 1 GiB, a psum over both devices
+    server.py jax-one               JAX on one device: as many of 1 GiB as it can hold, at most twelve
     server.py MODE RANK STORE       one of two ranks: ddp, fsdp, reduce (all-reduce bandwidth), small (its latency), nvshmem
 
 Each prints words name=value; `sum` and `ok` are what is right in any case, `gbs` and `steps` are measured.
@@ -41,6 +42,20 @@ def jax_two():
     n = jax.device_count()
     out = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")(jnp.ones((n, 1 << 20)))
     print(f"jax sum={total} psum={float(out[0, 0])}")
+
+
+def jax_one():
+    import jax
+    import jax.numpy as jnp
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0) / (1 << 30)
+    held = []
+    try:
+        while len(held) < 12:
+            held.append(jax.device_put(jnp.full((1 << 28,), len(held) + 1, jnp.float32)).block_until_ready())
+    except RuntimeError as e:
+        print(str(e).splitlines()[0])
+    is_right = [float(x[5]) for x in held] == [i + 1.0 for i in range(len(held))]
+    print(f"jax-one ok={int(is_right)} held={len(held)} limit_gib={limit:.1f}")
 
 
 def rank_begin(rank, store):
@@ -154,5 +169,7 @@ if __name__ == "__main__":
         one()
     elif sys.argv[1] == "jax":
         jax_two()
+    elif sys.argv[1] == "jax-one":
+        jax_one()
     else:
         {"ddp": ddp, "fsdp": fsdp, "reduce": reduce, "small": small, "nvshmem": nvshmem}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

@@ -3,10 +3,11 @@
 # A whole server: two devices joined by NVLink, natively and as a tenant. Needs gcc, the CUDA driver headers, PyTorch
 # and JAX. TAP on stdout, raw output in ${OUT:-/tmp/sublet-gpu}/server.log; ends with tables.
 #
-#       tests/gpu/server.sh [PATH-OF-SUBLET]          about 7 minutes; PARTS="memory rates" (both, in order):
+#       tests/gpu/server.sh [PATH-OF-SUBLET]          about 7 minutes; PARTS="memory rates" (in order):
 #
 #       memory    families of memory, peers, frameworks: that they run, end at the quota and give all back. 4 minutes;
 #                 SERVER_FAST=1: less, 100 s
+#       jax       of that only JAX on one device with 10 GiB; 40 s
 #       rates     all-reduce, DDP, FSDP and pmap of a tenant alone, within 1 % of native, by turns (rates.py). 170 s
 #
 # NVLink multicast stays off: it can put devices that others share out of service.
@@ -29,11 +30,11 @@ log=$out/server.log
 field() { tr ' ' '\n' | sed -n "s/^$1=//p" | tail -1; }
 # verdict NAME CONDITION...: a line of TAP, numbered at the end
 verdict() { if [ "$2" ]; then echo "ok - $1"; else echo "not ok - $1"; fi; }
-# as_tenant NAME QUOTA SECONDS COMMAND...: output in lanes/NAME.out, report in lanes/NAME.report
+# as_tenant NAME QUOTA SECONDS COMMAND...: output in lanes/NAME.out, report in lanes/NAME.report; of devices GPUS (0,1)
 as_tenant() {
         local name=$1 quota=$2 limit=$3
         shift 3
-        timeout -k 2 "$limit" "$sublet" run --json --report "$work/lanes/$name.report" --gpu 0,1 --mem "$quota" -- "$@" \
+        timeout -k 2 "$limit" "$sublet" run --json --report "$work/lanes/$name.report" --gpu "${GPUS:-0,1}" --mem "$quota" -- "$@" \
                 > "$work/lanes/$name.out" 2>&1 < /dev/null
 }
 natively() {
@@ -145,6 +146,27 @@ run_frameworks() {
         done
 }
 
+# JAX takes three quarters of what it sees: 7.2 GiB of 10.
+run_jax_one() {
+        local code held command=(python3 "$here/server.py" jax-one)
+        if ! python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("jax"))'; then
+                echo 'ok - jax-one: six of 1 GiB with 10 GiB # SKIP no jax here' > "$work/lanes/tap-torch-jax-one"
+                return
+        fi
+        CUDA_VISIBLE_DEVICES=0 natively torch-jax-one-native 60 "${command[@]}"
+        GPUS=0 as_tenant torch-jax-one 10G 60 "${command[@]}"
+        code=$?
+        held=$(field held < "$work/lanes/torch-jax-one.out")
+        {
+                verdict 'jax-one: twelve of 1 GiB natively' "$(grep 'ok=1 held=12 ' "$work/lanes/torch-jax-one-native.out")"
+                verdict "jax-one: six of 1 GiB with 10 GiB, and an end before the quota (${held:-none})" \
+                        "$([ $code = 0 ] && grep -q ok=1 "$work/lanes/torch-jax-one.out" && [ "${held:-0}" -ge 6 ] && [ "$held" -lt 10 ] && echo y)"
+                verdict 'jax-one: nothing is held at the end' "$(is_empty "$work/lanes/torch-jax-one.report")"
+                verdict 'jax-one: no call without a rule' "$(grep -qE 'UNKNOWN_(CLASS|CONTROL)' "$work/lanes/torch-jax-one.out" || echo y)"
+        } >> "$work/lanes/tap-torch-jax-one"
+}
+part_jax() { run_jax_one; }
+
 part_memory() {
         local stubs program kit
         stubs="-L$cuda/lib64/stubs -L$cuda/targets/x86_64-linux/lib/stubs"
@@ -157,7 +179,7 @@ part_memory() {
         natively facts 20 "$work/fabricfacts" # what the driver does, and no library
         run_families & lane1=$!
         run_peers & lane2=$!
-        run_frameworks one jax fsdp nvshmem & lane3=$!
+        { run_frameworks one jax fsdp nvshmem; run_jax_one; } & lane3=$!
         wait $lane1 $lane2 $lane3
         run_frameworks reduce ddp # what is measured runs alone
 }
@@ -185,10 +207,10 @@ for part in ${PARTS:-memory rates}; do "part_$part"; done
 tail -n +1 "$work"/lanes/*.out "$work"/lanes/*.report >> "$log" 2>/dev/null
 [ ! -e "$work/lanes/facts.out" ] || cat "$work/lanes/facts.out"
 cat "$work"/lanes/table-* 2>/dev/null
-for mode in one ddp fsdp reduce jax nvshmem; do
+for mode in one ddp fsdp reduce jax jax-one nvshmem; do
         [ -e "$work/lanes/torch-$mode.out" ] || continue
-        paste -d '|' <(grep -E '^(one|jax|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode-native.out" | sort) \
-                <(grep -E '^(one|jax|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode.out" | sort) |
+        paste -d '|' <(grep -E '^(one|jax|jax-one|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode-native.out" | sort) \
+                <(grep -E '^(one|jax|jax-one|ddp|fsdp|reduce|nvshmem) ' "$work/lanes/torch-$mode.out" | sort) |
                 sed 's/|/   | as a tenant: /'
 done
 [ ! -e "$work/lanes/rates" ] || tee -a "$log" < "$work/lanes/rates"
