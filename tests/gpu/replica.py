@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica of a language model for tests/gpu/route.sh: half of a 7 B Llama with random weights, its KV
-cache, reuse of cached prefixes by block hash, chunked prefill, decode in batches, OpenAI's API with
-server-sent events on a unix socket. A token is four bytes of the prompt.
+"""A replica of a language model for tests/gpu/route.sh and generations.sh: half of a 7 B Llama with random weights
+(--layers 32 --inner 14336: all of one), its KV cache, reuse of cached prefixes by block hash, chunked prefill, decode
+in batches, OpenAI's API with server-sent events on a unix socket. A token is four bytes of the prompt.
 
     replica.py --listen PATH                                on the device
     replica.py --listen PATH --stand-in TOKENS_PER_S,PART,SEAT,FILE
                         no model: it sleeps as long as one would take; FILE is common to all, 128 zeros
+    replica.py --listen PATH --words MIB
+                        no model: its tokens are words of so much device memory, which libcuda copies; without PyTorch
 
 Besides the API: GET /health, GET /replica/measure (tokens a second of uncached prefill), GET /replica/check
-(a reused prefix against a computed one), POST /replica/forget, GET /replica/stats.
+(a reused prefix against a computed one), POST /replica/forget, GET /replica/stats, GET /replica/sums (a hash of all
+that it has on the device).
 """
 import argparse
 import array
 import asyncio
 import collections
+import ctypes
 import hashlib
 import json
 import mmap
 import os
+import random
 import threading
 import time
 
@@ -32,9 +37,9 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encodi
 class Llama:
     """Grouped-query attention, rotary positions, SiLU; `self.kv` holds the sequences, `self.pool` the cached blocks."""
 
-    LAYERS, HIDDEN, HEADS, GROUPS, INNER = 16, 4096, 32, 8, 11008
+    HIDDEN, HEADS, GROUPS = 4096, 32, 8
 
-    def __init__(self, n_blocks):
+    def __init__(self, n_blocks, n_layers, inner):
         import torch
         from torch.nn import functional
         from torch.nn.attention.bias import causal_lower_right
@@ -52,14 +57,14 @@ class Llama:
             (
                 weights((self.HEADS + 2 * self.GROUPS) * self.size, self.HIDDEN),
                 weights(self.HIDDEN, self.HIDDEN),
-                weights(2 * self.INNER, self.HIDDEN),
-                weights(self.HIDDEN, self.INNER),
+                weights(2 * inner, self.HIDDEN),
+                weights(self.HIDDEN, inner),
             )
-            for _ in range(self.LAYERS)
+            for _ in range(n_layers)
         ]
         shape = (BLOCK, self.GROUPS, self.size)
-        self.kv = torch.zeros(self.LAYERS, 2, SLOTS, LONGEST, *shape[1:], device="cuda", dtype=torch.bfloat16)
-        self.pool = torch.zeros(n_blocks, self.LAYERS, 2, *shape, device="cuda", dtype=torch.bfloat16)
+        self.kv = torch.zeros(n_layers, 2, SLOTS, LONGEST, *shape[1:], device="cuda", dtype=torch.bfloat16)
+        self.pool = torch.zeros(n_blocks, n_layers, 2, *shape, device="cuda", dtype=torch.bfloat16)
         angle = torch.outer(
             torch.arange(LONGEST, device="cuda").float(),
             10000 ** (-torch.arange(0, self.size, 2, device="cuda").float() / self.size),
@@ -153,6 +158,16 @@ class Llama:
         decoded = self.best(self.hidden(2, tokens[-1:], 999)) == self.decode([(1, tokens[-1], 999)])
         return {"difference": ((whole - reused).norm() / whole.norm()).item(), "decode_same": decoded}
 
+    def sums(self):
+        """Of each 4096 words their sum, and that of the words by their place."""
+        torch, told = self.torch, hashlib.blake2b(digest_size=16)
+        at = torch.arange(1, self.HIDDEN + 1, device="cuda")
+        for tensor in (self.embedding, *(w for layer in self.layers for w in layer), self.kv, self.pool):
+            for some in tensor.view(torch.int16).view(-1, self.HIDDEN).split(1 << 13):
+                some = some.long()
+                told.update(torch.stack((some.sum(dim=1), (some * at).sum(dim=1))).cpu().numpy().tobytes())
+        return {"sums": told.hexdigest()}
+
 
 class StandIn:
     """Takes the time that a share of a device takes: what idle tenants leave is lent to those that work."""
@@ -191,6 +206,57 @@ class StandIn:
 
     def check(self):
         return {"difference": 0.0, "decode_same": True}
+
+    def sums(self):
+        return {"sums": ""}
+
+
+class Words(StandIn):
+    """Has MIB of device memory, of words that are the same each time; a token is one of them, by what was before."""
+
+    PIECE = 1 << 20
+
+    def __init__(self, mib):
+        self.cuda, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        self.must("cuInit", 0)
+        self.must("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        self.must("cuCtxSetCurrent", self.context)
+        self.pieces, words = [], random.Random(1)
+        for _ in range(mib):
+            at = ctypes.c_ulonglong()
+            self.must("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(self.PIECE))
+            self.must("cuMemcpyHtoD_v2", at, words.randbytes(self.PIECE), ctypes.c_size_t(self.PIECE))
+            self.pieces.append(at)
+
+    def must(self, name, *arguments):
+        result = getattr(self.cuda, name)(*arguments)
+        if result:
+            raise OSError("%s: %d" % (name, result))
+
+    def read(self, piece, offset, size):
+        into = ctypes.create_string_buffer(size)
+        self.must("cuCtxSetCurrent", self.context)  # of the thread that asks
+        self.must("cuMemcpyDtoH_v2", into, ctypes.c_ulonglong(piece.value + offset), ctypes.c_size_t(size))
+        return into.raw
+
+    def token(self, before, place):
+        at = (before * 7919 + place * 104729) % (len(self.pieces) * self.PIECE // 4) * 4
+        return int.from_bytes(self.read(self.pieces[at // self.PIECE], at % self.PIECE, 4), "little") % VOCABULARY
+
+    def prefill(self, _slot, tokens, start):
+        before = start
+        for token in tokens:
+            before = (before * 31 + token) % (1 << 61)
+        return self.token(before, start + len(tokens))
+
+    def decode(self, rows):
+        return [self.token(token, place) for _slot, token, place in rows]
+
+    def sums(self):
+        told = hashlib.blake2b(digest_size=16)
+        for piece in self.pieces:
+            told.update(self.read(piece, 0, self.PIECE))
+        return {"sums": told.hexdigest()}
 
 
 class Sequence:
@@ -343,6 +409,8 @@ class Front:
             await self.whole({"forgot": await engine.order(engine.forget) is None}, writer)
         elif path == "/replica/measure":
             await self.whole({"tokens_per_s": await engine.order(engine.measure)}, writer)
+        elif path == "/replica/sums":
+            await self.whole(await engine.order(engine.model.sums), writer)
         elif path == "/replica/check":
             await self.whole(await engine.order(engine.model.check), writer)
         else:
@@ -407,7 +475,12 @@ class Front:
 
 
 async def serve(options):
-    model = StandIn(*options.stand_in.split(",")) if options.stand_in else Llama(options.blocks)
+    if options.stand_in:
+        model = StandIn(*options.stand_in.split(","))
+    elif options.words:
+        model = Words(options.words)
+    else:
+        model = Llama(options.blocks, options.layers, options.inner)
     engine = Engine(model, options.blocks)
     engine.warm()
     engine.start()
@@ -423,6 +496,9 @@ def main():
     parser.add_argument("--listen", required=True)
     parser.add_argument("--model", default="test")
     parser.add_argument("--blocks", type=int, default=384)
+    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--inner", type=int, default=11008)
+    parser.add_argument("--words", type=int, metavar="MIB")
     parser.add_argument("--stand-in", metavar="TOKENS_PER_S,PART,SEAT,FILE")
     asyncio.run(serve(parser.parse_args()))
 

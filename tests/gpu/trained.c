@@ -10,12 +10,21 @@
  * depends on another weight, and sums the squares of the errors in a fixed order. So one word that is wrong once is in
  * all losses from there on. Prints "ready", then each 16 steps "step K loss L" (exact), and "steps K" at the end: after
  * STEPS, or, if that is 0, with its input. Exits with 1 if a call fails.
+ *
+ * TRAINED_MANAGED=prefetch or fault: of managed memory, as a library has it that lets programs take turns with the
+ * memory of a device. It works while it has the lock of the file TRAINED_LOCK, for TRAINED_TURN seconds each time, and
+ * has its memory moved to the host before it gives that back. It comes in again at once, or as the kernels touch it.
+ * Prints "turn in=MS out=MS" after each; never take more than the device has free, of all programs together.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB (1ull << 20)
@@ -23,9 +32,15 @@
 enum {
         SUMS = 256,
         TOLD_EACH = 16,
+        MOST = 4096, /* pieces of managed memory */
 };
 
 typedef unsigned long long address;
+
+/* CUmemLocation: type 1 is a device, 2 the host. */
+struct place {
+        int type, device;
+};
 
 #define INDEX                                                                                                          \
         "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"                \
@@ -84,6 +99,8 @@ static struct {
         int (*load)(void **, const void *);
         int (*function)(void **, void *, const char *);
         int (*alloc)(address *, size_t);
+        int (*alloc_managed)(address *, size_t, unsigned int);
+        int (*prefetch)(address, size_t, struct place, unsigned int, void *);
         int (*out)(void *, address, size_t);
         int (*launch)(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                       unsigned int, void *, void **, void **);
@@ -118,6 +135,8 @@ static void cuda_begin(void)
         *(void **)&cuda.load = symbol_find(library, "cuModuleLoadData");
         *(void **)&cuda.function = symbol_find(library, "cuModuleGetFunction");
         *(void **)&cuda.alloc = symbol_find(library, "cuMemAlloc_v2");
+        *(void **)&cuda.alloc_managed = symbol_find(library, "cuMemAllocManaged");
+        *(void **)&cuda.prefetch = symbol_find(library, "cuMemPrefetchAsync_v2");
         *(void **)&cuda.out = symbol_find(library, "cuMemcpyDtoH_v2");
         *(void **)&cuda.launch = symbol_find(library, "cuLaunchKernel");
         *(void **)&cuda.synchronize = symbol_find(library, "cuCtxSynchronize");
@@ -135,12 +154,88 @@ static void launch(void *function, unsigned int n_blocks, void **arguments)
         must(cuda.launch(function, n_blocks, 1, 1, SUMS, 1, 1, 0, NULL, arguments, NULL), "cuLaunchKernel");
 }
 
+/* ---- turns of managed memory ---- */
+
+static struct {
+        const char *how; /* NULL: memory of the device, and no turns */
+        int lock;
+        double seconds, ends, in;
+        size_t n;
+        address at[MOST];
+        uint64_t bytes; /* of each */
+} managed;
+
+static double now(void)
+{
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Returns the seconds that it took. */
+static double all_move(struct place to)
+{
+        double began = now();
+
+        for (size_t i = 0; i < managed.n; i++)
+                must(cuda.prefetch(managed.at[i], managed.bytes, to, 0, NULL), "cuMemPrefetchAsync");
+        must(cuda.synchronize(), "cuCtxSynchronize");
+        return now() - began;
+}
+
+static void turn_begin(void)
+{
+        if (!managed.how)
+                return;
+        must(flock(managed.lock, LOCK_EX), "flock");
+        managed.ends = now() + managed.seconds;
+        managed.in = strcmp(managed.how, "prefetch") ? 0 : all_move((struct place){ 1, 0 });
+}
+
+static void turn_end(void)
+{
+        if (!managed.how)
+                return;
+        must(cuda.synchronize(), "cuCtxSynchronize");
+        printf("turn in=%.0f out=%.0f\n", managed.in * 1e3, all_move((struct place){ 2, 0 }) * 1e3);
+        must(flock(managed.lock, LOCK_UN), "flock");
+        (void)usleep(20000); /* so that who waits for it has it */
+}
+
+static void managed_begin(uint64_t bytes)
+{
+        const char *seconds = getenv("TRAINED_TURN");
+
+        managed.how = getenv("TRAINED_MANAGED");
+        if (!managed.how)
+                return;
+        managed.bytes = bytes;
+        managed.seconds = seconds ? strtod(seconds, NULL) : 5;
+        managed.lock = open(getenv("TRAINED_LOCK") ? getenv("TRAINED_LOCK") : "", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        must(managed.lock < 0, "TRAINED_LOCK");
+}
+
+static address memory_take(uint64_t bytes)
+{
+        address at;
+
+        if (!managed.how || bytes != managed.bytes) {
+                must(cuda.alloc(&at, bytes), "cuMemAlloc");
+                return at;
+        }
+        must(managed.n == MOST, "too many batches");
+        must(cuda.alloc_managed(&at, bytes, 1), "cuMemAllocManaged");
+        managed.at[managed.n++] = at;
+        return at;
+}
+
 static address seeded(uint64_t words, unsigned int seed)
 {
         address at;
         void *arguments[] = { &at, &words, &seed };
 
-        must(cuda.alloc(&at, words * 4), "cuMemAlloc");
+        at = memory_take(words * 4);
         launch(seed_kernel, 1024, arguments);
         return at;
 }
@@ -176,6 +271,8 @@ int main(int argc, char **argv)
         must(!words || words & (words - 1) || !n || !batches, "trained MIB BATCHES STEPS, MIB a power of two");
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
         cuda_begin();
+        managed_begin(words * 4);
+        turn_begin();
         weights[0] = seeded(words, 1);
         weights[1] = seeded(words, 2);
         squares = seeded(words, 3);
@@ -190,8 +287,13 @@ int main(int argc, char **argv)
                 };
 
                 launch(train_kernel, 1024, arguments);
-                if (++step % TOLD_EACH == 0)
-                        printf("step %u loss %a\n", step, loss_of(squares, words, sums));
+                if (++step % TOLD_EACH)
+                        continue;
+                printf("step %u loss %a\n", step, loss_of(squares, words, sums));
+                if (managed.how && now() >= managed.ends) {
+                        turn_end();
+                        turn_begin();
+                }
         }
         printf("steps %u\n", step);
         return 0;
