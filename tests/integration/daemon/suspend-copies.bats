@@ -84,7 +84,8 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         machine_end
         machine_start --gpus 2 --nvlink --memory 2G
         daemon_start --suspend-by copies
-        fed one 1 520 alloc --gpus 0 --mem 1700M # from 512 MiB on libcuda makes them
+        fed one 2 512 alloc --gpus 0 --mem 1700M --record "$machine/record" # for whole 512 MiB libcuda makes them
+        grep -q 'ALLOC 0xf8 .* made' "$machine/record"
         "$sublet" suspend one
         [ "$(held_mib one)" -lt 100 ]
         "$sublet" resume one
