@@ -16,7 +16,7 @@
 #include <string.h>
 
 static const char usage[] = "usage: sublet sim load [OPTION...] [deep|sync|periodic|alloc|grab|calibrate]\n"
-                            "       sublet burn [OPTION...] [deep|sync|periodic|alloc|grab|checkpoint|calibrate]\n"
+                            "       sublet burn [OPTION...] [deep|sync|periodic|alloc|grab|calibrate]\n"
                             "The load of 'sublet bench', and a load for simulated machines: uses the first device for "
                             "a while, and prints its result as JSON.\n"
                             "\n"
@@ -26,7 +26,7 @@ static const char usage[] = "usage: sublet sim load [OPTION...] [deep|sync|perio
 #define WAIT_MOST (60 * NSEC_PER_SEC)
 
 struct burn {
-        unsigned int kernel_us, period_us, rounds, part, size, process;
+        unsigned int kernel_us, period_us, rounds, part, size;
         nsec span, from, until;
         const char *barrier, *name;
         struct load load;
@@ -89,7 +89,7 @@ static int run_load(struct burn *burn, const char *kind, struct load_result *ret
 
 static bool is_kind(const char *text)
 {
-        static const char *const kinds[] = { "deep", "sync", "periodic", "alloc", "grab", "checkpoint", "calibrate" };
+        static const char *const kinds[] = { "deep", "sync", "periodic", "alloc", "grab", "calibrate" };
 
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
                 if (!strcmp(text, kinds[i]))
@@ -112,15 +112,6 @@ static json_t *grab(struct burn *burn, struct err *err)
         if (load_grab(&burn->load, most, &taken, err) < 0 || wait_for_others(burn, err) < 0)
                 return NULL;
         return json_pack("{s:I}", "bytes", (json_int_t)taken);
-}
-
-static json_t *checkpoint(struct burn *burn, struct err *err)
-{
-        nsec wake;
-
-        if (load_checkpoint(&burn->load, (int)burn->process, &wake, err) < 0)
-                return NULL;
-        return json_pack("{s:f}", "wake_s", (double)wake / NSEC_PER_SEC);
 }
 
 static json_t *work(struct burn *burn, const char *kind, struct err *err)
@@ -146,8 +137,6 @@ static json_t *burn_it(struct burn *burn, const char *kind, struct err *err)
                 return calibrate(burn, err);
         if (!strcmp(kind, "grab"))
                 return grab(burn, err);
-        if (!strcmp(kind, "checkpoint"))
-                return checkpoint(burn, err);
         return work(burn, kind, err);
 }
 
@@ -168,7 +157,6 @@ int burn_main(int argc, char **argv)
                 { "part", 0, flag_count, &burn.part, "PERCENT", "how much of the multiprocessors a kernel fills (100)",
                   NULL },
                 { "size", 0, flag_count, &burn.size, "MIB", "alloc: of a piece (4); grab: at most so much", NULL },
-                { "process", 0, flag_count, &burn.process, "PID", "checkpoint: of whom", NULL },
                 { "for", 0, flag_span, &burn.span, "TIME", "how long (2s)", NULL },
                 { "barrier", 0, flag_text, &burn.barrier, "DIR", "signal when ready, and wait for the others", NULL },
                 { "name", 0, flag_text, &burn.name, "NAME", "in DIR (burn)", NULL },

@@ -264,34 +264,3 @@ int load_grab(struct load *load, bytes most, bytes *ret, struct err *err)
         *ret = taken;
         return taken ? 0 : err_say(err, -ENOMEM, "not even 2 MiB were given");
 }
-
-/* CUDA 12.8 and later. Source: cuda.h, "Checkpoint"; the arguments are 64 bytes, 0 after the first four. */
-int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err)
-{
-        static const char *const names[] = { "cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",
-                                             "cuCheckpointProcessRestore", "cuCheckpointProcessUnlock" };
-        struct {
-                unsigned int timeout_ms;
-                unsigned char rest[60];
-        } arguments = { .timeout_ms = 5000 };
-        CUresult (*calls[ARRAY_SIZE(names)])(int, void *);
-        nsec since = 0, wake = 0;
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                *(void **)&calls[i] = dlsym(load->library, names[i]);
-                if (!calls[i])
-                        return err_say(err, -ENOTSUP, "this libcuda cannot suspend a process: it has no %s", names[i]);
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                int r;
-
-                since = clock_now();
-                r = check(load, calls[i](process, i ? NULL : &arguments), names[i], err);
-                if (r < 0)
-                        return r;
-                if (i == 2)
-                        wake = clock_now() - since;
-        }
-        *ret_wake = wake;
-        return 0;
-}

@@ -60,5 +60,3 @@ int load_alloc(struct load *load, bytes size, nsec from, nsec until, struct load
 /* Allocates memory until an allocation fails or `most` bytes are held. */
 int load_grab(struct load *load, bytes most, bytes *ret, struct err *err);
 
-/* Suspends and wakes another process that uses the device; *ret_wake: time of waking. -ENOTSUP: libcuda cannot. */
-int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err);

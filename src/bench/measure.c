@@ -5,11 +5,15 @@
  */
 #include "bench/measure.h"
 
+#include "ask/ask.h"
+#include "ask/field.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define DEEP "deep --kernel 770"
 #define SYNC "sync --kernel 100"
@@ -18,6 +22,9 @@
 #define BATCH "deep --kernel 5000"
 #define LAUNCH "sync --kernel 1"
 #define ALLOC "alloc --size 4"
+#define HOLDER "/v1/tenants/bench-1" /* the first of a team */
+#define ROOM_MOST (60 * NSEC_PER_SEC)
+#define MOVE_MOST (300 * NSEC_PER_SEC)
 #define TENANT "-q --gpu 0 --mem 2G"
 
 enum {
@@ -182,28 +189,77 @@ static int mig_efficiency(struct measure *m, double *ret, struct err *err)
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 
-/* One process holds memory; another suspends and wakes it. */
-static int suspend_rate(struct measure *m, double *ret, struct err *err)
+static int holder_read(struct ask *ask, const char *field, uint64_t *ret, struct err *err)
 {
-        char words[64];
-        json_t *said = NULL;
-        double wake;
+        json_t *tenant = NULL;
+        int r = ask_get(ask, HOLDER, &tenant, err);
+
+        if (r == 0)
+                *ret = field_number(tenant, field);
+        json_decref(tenant);
+        return r;
+}
+
+/* Host memory for it, which the daemon has made in the background. */
+static int wait_for_room(struct ask *ask, struct err *err)
+{
+        nsec limit = clock_now() + ROOM_MOST;
+        uint64_t ready = 0;
         int r;
 
-        if ((r = team_daemon(m->team, "", err)) < 0)
+        while ((r = holder_read(ask, "ready_bytes", &ready, err)) == 0 && ready < SUSPEND_MIB * MIB)
+                if (clock_now() > limit)
+                        return err_say(err, -ETIMEDOUT, "host memory for it was not ready in time");
+                else
+                        (void)usleep(50000);
+        return r;
+}
+
+static int holder_move_once(struct ask *ask, bool suspends, nsec *slowest, struct err *err)
+{
+        _cleanup_(json_decrefp) json_t *body = json_pack("{s:b}", "suspended", (int)suspends), *after = NULL;
+        nsec since = clock_now(), took;
+        int r = ask_patch_within(ask, HOLDER, body, MOVE_MOST, &after, err);
+
+        took = clock_now() - since;
+        if (took > *slowest)
+                *slowest = took;
+        return r;
+}
+
+/* Out and back. *ret: GB/s of the slower way. */
+static int holder_move(struct ask *ask, double *ret, struct err *err)
+{
+        uint64_t moved = 0;
+        nsec slowest = 0;
+        int r = wait_for_room(ask, err);
+
+        if (r < 0 || (r = holder_move_once(ask, true, &slowest, err)) < 0 ||
+            (r = holder_read(ask, "swapped_bytes", &moved, err)) < 0 ||
+            (r = holder_move_once(ask, false, &slowest, err)) < 0)
+                return r;
+        *ret = (double)moved / 1e9 / ((double)slowest / NSEC_PER_SEC);
+        return moved ? 0 : err_say(err, -EIO, "nothing of it has left the device");
+}
+
+/* A tenant holds memory, and its daemon suspends and resumes it: twice, since the host's memory is there with the
+ * first time for sure. */
+static int suspend_rate(struct measure *m, double *ret, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        char words[64], dir[TEAM_PATH];
+        int r;
+
+        if ((r = team_daemon(m->team, "auto --suspend-by copies --swap 8G", err)) < 0)
                 return r;
         team_begin(m->team);
         (void)snprintf(words, sizeof(words), "grab --size %d", SUSPEND_MIB);
-        if ((r = team_add(m->team, NULL, words, err)) < 0 || (r = team_ready(m->team, err)) < 0)
+        (void)snprintf(dir, sizeof(dir), "%s/node", m->team->dir);
+        if ((r = team_add(m->team, "-q --gpu 0 --mem 6G --sleep-after 1h", words, err)) < 0 ||
+            (r = team_ready(m->team, err)) < 0 || (r = ask_new(dir, &ask, err)) < 0 ||
+            (r = holder_move(ask, ret, err)) < 0)
                 return r;
-        (void)snprintf(words, sizeof(words), "burn checkpoint --process %d", m->team->members[0].pid);
-        r = team_ask(m->team, words, &said, err);
-        wake = json_number_value(json_object_get(said, "wake_s"));
-        json_decref(said);
-        if (r < 0)
-                return r;
-        *ret = wake > 0 ? (double)SUSPEND_MIB * (double)MIB / 1e9 / wake : 0;
-        return 0;
+        return holder_move(ask, ret, err);
 }
 
 /* The memory that a tenant without a limit cannot reach; its own context counts as reached. */

@@ -31,7 +31,7 @@ struct team_member {
 
 struct team {
         char dir[64];    /* ours, and empty at the start */
-        char policy[16]; /* of the daemon that runs; "": none does */
+        char policy[48]; /* of the daemon that runs, and its other options; "": none does */
         pid_t daemon;
         unsigned int rounds; /* of arithmetic in a millisecond; 0: not calibrated */
         nsec span;           /* how long a load is measured */
@@ -42,7 +42,7 @@ struct team {
 int team_open(struct team *team, nsec span, struct err *err);
 void team_close(struct team *team); /* also ends processes that are left */
 
-/* A daemon of that policy ("auto", "slices"), if it does not run already; "": none. */
+/* A daemon of that policy ("auto", "slices", "auto --swap 8G"), if it does not run already; "": none. */
 int team_daemon(struct team *team, const char *policy, struct err *err);
 
 /* Forgets the last measurement; the processes have ended. */

@@ -26,9 +26,9 @@ static const char suspend_usage[] =
         "\n"
         "\f"
         "\n"
-        "Each GiB takes a good part of a second, and so does the way back. What cannot be suspended is refused and\n"
-        "runs on. A tenant that is suspended already is left as it is. The exit code is 0; 1 if one was refused; 2\n"
-        "for bad use.\n";
+        "By copies 40 GiB take about a second, and so does the way back; by the driver's checkpoint, which is for\n"
+        "what copies cannot move, ten seconds and more. What cannot be suspended is refused and runs on. A tenant\n"
+        "that is suspended already is left as it is. The exit code is 0; 1 if one was refused; 2 for bad use.\n";
 
 static const char resume_usage[] =
         "usage: sublet resume [--dir DIR] TENANT...\n"

@@ -66,6 +66,8 @@ static void find_change(const struct plan_live *live, const struct plan_seat *se
                 text_add(change->what, "it is on GPU %u now", tenant->device);
         if (tenant->way != change->lease.way)
                 text_add(change->what, "it shares by --mode %s now", plan_way_name(tenant->way));
+        if (change->lease.swap && !tenant->swap)
+                text_add(change->what, "it runs without --swap");
         change->action = PLAN_MOVE;
         if (!change->what[0])
                 change_compare(change);

@@ -361,40 +361,44 @@ static bool fit_mig(struct fit *fit)
         return true;
 }
 
+/* As the daemon promises it: all of them may be asleep. */
+static bool host_fits(const struct fit *fit, bytes sum)
+{
+        bytes others = plan_asleep(fit->plan, fit->device->server, fit->device->at), host = fit->plan->host;
+        char wanted[BYTES_TEXT], there[BYTES_TEXT];
+
+        fit->device->lacks_host = host && sum + others > host;
+        return !fit->device->lacks_host ||
+               no(fit->device, "suspended, these would need %s of host memory, and the server has %s left for it",
+                  bytes_format(sum, wanted), bytes_format(others < host ? host - others : 0, there));
+}
+
 /* The rare ones take turns in memory, too: there is room for those awake and for the largest that sleeps. */
 static bool fit_suspend(struct fit *fit)
 {
         struct plan_device *device = fit->device;
-        bytes awake = 0, largest = 0;
-        size_t n_sleepers = 0;
+        struct plan_rare sleepers = plan_rare_on(fit->plan, device);
+        const struct plan_service *late;
+        char host[BYTES_TEXT];
+        double wake;
 
-        for (size_t i = 0; i < device->n_seats; i++) {
-                const struct plan_service *service = service_of(fit, i);
-                double wake = (double)service->memory / (fit->plan->facts.suspend_rate * 1e9);
-
-                if (!plan_is_sleeper(service)) {
-                        awake += service->memory;
-                        continue;
-                }
-                n_sleepers++;
-                if (service->memory > largest)
-                        largest = service->memory;
-                if (wake * 1e9 > (double)service->wake)
-                        return no(device, "%s would take %.1f s to wake and may take %.1f s", service->name, wake,
-                                  (double)service->wake / 1e9);
-        }
-        if (n_sleepers < 2)
+        if (sleepers.n < 2)
                 return no(device, "fewer than two of these are rare and may wait to be woken");
-        if (!none_untrusted(fit) || !memory_fits(fit, awake + largest) ||
+        if ((late = plan_wakes_late(fit->plan, device, &wake)))
+                return no(device,
+                          "%s would take %.1f s to wake, with another one that leaves for it, and may take %.1f s",
+                          late->name, wake, (double)late->wake / 1e9);
+        if (!none_untrusted(fit) || !memory_fits(fit, sleepers.awake + sleepers.largest) ||
             !time_fits(fit, least(1 - fit->plan->facts.turn_loss, fit->plan->facts.busy_most), "taking turns"))
                 return false;
         classify(fit, fit->plan->facts.turn_loss);
-        if (!all_meet(fit, "once awake"))
+        if (!all_meet(fit, "once awake") || !host_fits(fit, sleepers.sum))
                 return false;
-        (void)snprintf(device->reason, sizeof(device->reason),
-                       "%zu rare services do not fit at once: those idle are suspended, and woken within the time they "
-                       "allow",
-                       n_sleepers);
+        (void)snprintf(
+                device->reason, sizeof(device->reason),
+                "%zu rare services do not fit at once: those idle are suspended, in up to %s of host memory, and "
+                "woken within the time they allow",
+                sleepers.n, bytes_format(sleepers.sum, host));
         return true;
 }
 

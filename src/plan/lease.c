@@ -56,6 +56,7 @@ void plan_lease_of(const struct plan *plan, size_t device, const struct plan_sea
                 group_of(service->team, ret->group);
         if (ret->has_share)
                 ret->class = is_latency ? "latency" : seat->is_batch || !service->time ? "batch" : "normal";
+        ret->swap = plan->devices[device].mode == PLAN_SUSPEND && plan_is_sleeper(service);
         (void)snprintf(ret->name, sizeof(ret->name), "%s-%u", service->name, seat->replica + 1);
 }
 
@@ -78,6 +79,6 @@ void plan_command(const struct plan_lease *lease, char ret[static PLAN_COMMAND])
         else if (lease->way != PLAN_TIME)
                 (void)snprintf(more, sizeof(more), " --mode %s", plan_way_name(lease->way));
         plan_gpus_format(lease->devices, gpus);
-        (void)snprintf(ret, PLAN_COMMAND, "sublet run --name %s --gpu %s --mem %lluM%s -- COMMAND", lease->name, gpus,
-                       (unsigned long long)(lease->quota / MIB), more);
+        (void)snprintf(ret, PLAN_COMMAND, "sublet run --name %s --gpu %s --mem %lluM%s%s -- COMMAND", lease->name, gpus,
+                       (unsigned long long)(lease->quota / MIB), more, lease->swap ? " --swap" : "");
 }

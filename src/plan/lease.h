@@ -20,6 +20,7 @@ struct plan_lease {
         bool has_share;     /* else neither share nor class matter */
         unsigned int share; /* permille */
         const char *class;
+        bool swap; /* it may be suspended for others */
 };
 
 void plan_lease_of(const struct plan *plan, size_t device, const struct plan_seat *seat, struct plan_lease *ret);

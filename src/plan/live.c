@@ -61,6 +61,7 @@ static int read_devices(const json_t *devices, struct plan_live *ret, struct err
 
                 read_model(ret, i, field_text(device, "name"), field_number(device, "memory_bytes"));
                 ret->nvlink[i] = links_of(device);
+                ret->host = field_number(device, "swap_bytes");
                 others->memory = field_number(device, "leased_bytes");
                 others->share = (unsigned int)field_permille(device, "share_permille");
                 others->way = field_number(device, "tenants") ? way_of(field_text(device, "mode")) : PLAN_NO_WAY;
@@ -127,6 +128,7 @@ static int read_tenant(const json_t *tenant, const struct plan_input *input, str
         row->device = (unsigned int)field_number(first, "index");
         row->is_on_several = json_array_size(devices) > 1;
         row->way = way_of(field_text(tenant, "mode"));
+        row->swap = field_is(tenant, "swap");
         row->quota = field_number(first, "quota_bytes");
         row->share = (unsigned int)field_permille(tenant, "share_asked_permille");
         row->cap = (unsigned int)field_permille(first, "cap_permille");
@@ -180,6 +182,8 @@ void plan_live_fill(const struct plan_live *live, struct plan *plan)
                 plan->devices[i] = (struct plan_device){ .model = &live->models[i],
                                                          .others = live->others[i],
                                                          .nvlink = live->nvlink[i] };
+        if (!plan->host)
+                plan->host = live->host;
         plan->n_pins = 0;
         for (size_t i = 0; i < live->n_tenants; i++)
                 if (live->tenants[i].replica < plan->services[live->tenants[i].service].count)

@@ -14,7 +14,7 @@ struct plan_tenant {
         unsigned int service, replica;
         unsigned int device; /* the first it has */
         uint64_t devices;    /* all, as bits */
-        bool is_on_several;
+        bool is_on_several, swap;
         enum plan_way way;
         bytes quota;
         unsigned int share, cap; /* asked for, permille; 0, 1000: none */
@@ -26,6 +26,7 @@ struct plan_live {
         char names[PLAN_DEVICES_MAX][64]; /* of models that are not in our table */
         struct plan_others others[PLAN_DEVICES_MAX];
         uint64_t nvlink[PLAN_DEVICES_MAX];
+        bytes host; /* sublet daemon --swap */
         char policy[16];
         size_t n_devices;
         struct plan_tenant tenants[PLAN_REPLICAS_MAX];

@@ -24,8 +24,10 @@ static bool best_mode(const struct plan *plan, struct plan_device *device)
         for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
                 if (plan_fit(plan, device, order[i]))
                         return true;
-                /* the useful reason is why turns do not fit; for one replica alone, why the whole device does not */
-                if (order[i] == (device->n_seats > 1 || device->others.way ? PLAN_TURNS : PLAN_WHOLE))
+                /* the useful reason is why turns do not fit; for one replica alone, why the whole device does not;
+                 * or that it is host memory only that is missing */
+                if (order[i] == (device->n_seats > 1 || device->others.way ? PLAN_TURNS : PLAN_WHOLE) ||
+                    device->lacks_host)
                         memcpy(reason, device->reason, sizeof(reason));
         }
         memcpy(device->reason, reason, sizeof(reason));
@@ -248,7 +250,8 @@ void plan_make(struct plan *plan)
 
         plan->n_left = 0;
         for (size_t i = 0; i < plan->n_devices; i++)
-                plan->devices[i] = (struct plan_device){ .model = plan->devices[i].model,
+                plan->devices[i] = (struct plan_device){ .at = i,
+                                                         .model = plan->devices[i].model,
                                                          .others = plan->devices[i].others,
                                                          .server = plan->devices[i].server,
                                                          .nvlink = plan->devices[i].nvlink };

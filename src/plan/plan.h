@@ -118,6 +118,7 @@ struct plan_others {
 };
 
 struct plan_device {
+        size_t at; /* in the plan */
         const struct plan_model *model;
         struct plan_others others;
         unsigned int server; /* devices of equal numbers are in one machine */
@@ -125,6 +126,7 @@ struct plan_device {
         enum plan_mode mode;
         struct plan_seat seats[PLAN_SEATS_MAX];
         size_t n_seats;
+        bool lacks_host; /* for `suspend` nothing else is missing */
         bytes memory_free;
         double time_free; /* share of the device's time that is not promised */
         char reason[PLAN_TEXT];
@@ -159,6 +161,7 @@ struct plan {
         size_t n_devices; /* that there are; unused ones have no seats */
         struct plan_pin pins[PLAN_REPLICAS_MAX];
         size_t n_pins;
+        bytes host; /* what each server has for suspended tenants; 0: nobody has said */
         struct plan_left left[PLAN_REPLICAS_MAX];
         size_t n_left; /* replicas that fit nowhere */
         struct plan_sleepers sleepers;
@@ -175,11 +178,26 @@ const char *plan_mode_name(enum plan_mode mode);
 enum plan_way plan_way_of(enum plan_mode mode);
 const char *plan_way_name(enum plan_way way); /* the daemon's word: "time", "spatial", "mig"; "" */
 
-/* services, facts, pins and the devices' models and others are set by the caller; the rest is filled in. */
+/* services, facts, host, pins and the devices' models and others are set by the caller; the rest is filled in. */
 void plan_make(struct plan *plan);
 
 /* sleepers.c: fills in plan->sleepers, of a plan that is made; memory is not 0. */
 void plan_count_sleepers(struct plan *plan);
+
+/* sleepers.c: those of a device that may be suspended while they are idle, and the others. */
+struct plan_rare {
+        size_t n;
+        bytes largest, sum;
+        bytes awake; /* of the others */
+};
+struct plan_rare plan_rare_on(const struct plan *plan, const struct plan_device *device);
+
+/* Who of them would wake too late, after how many seconds; NULL: nobody. */
+const struct plan_service *plan_wakes_late(const struct plan *plan, const struct plan_device *device, double *ret);
+
+/* The host memory that all sleepers in `suspend` on a server may need, but for those of device `but`
+ * (n_devices: of none). */
+bytes plan_asleep(const struct plan *plan, unsigned int server, size_t but);
 
 bool plan_is_sleeper(const struct plan_service *service); /* may be suspended while it is idle */
 

@@ -26,17 +26,53 @@ static bytes free_of(const struct plan *plan, const struct plan_device *device)
         return device->model->memory > kept ? device->model->memory - kept : 0;
 }
 
+struct plan_rare plan_rare_on(const struct plan *plan, const struct plan_device *device)
+{
+        struct plan_rare rare = { 0 };
+
+        for (size_t i = 0; i < device->n_seats; i++) {
+                const struct plan_service *service = &plan->services[device->seats[i].service];
+
+                if (!plan_is_sleeper(service)) {
+                        rare.awake += service->memory;
+                        continue;
+                }
+                rare.n++;
+                rare.sum += service->memory;
+                if (service->memory > rare.largest)
+                        rare.largest = service->memory;
+        }
+        return rare;
+}
+
+/* Before one comes back another one leaves, at worst the largest. */
+const struct plan_service *plan_wakes_late(const struct plan *plan, const struct plan_device *device, double *ret)
+{
+        bytes largest = plan_rare_on(plan, device).largest;
+
+        for (size_t i = 0; i < device->n_seats; i++) {
+                const struct plan_service *service = &plan->services[device->seats[i].service];
+
+                *ret = (double)(largest + service->memory) / (plan->facts.suspend_rate * 1e9);
+                if (plan_is_sleeper(service) && *ret * 1e9 > (double)service->wake)
+                        return service;
+        }
+        return NULL;
+}
+
 /* What the plan's own sleepers have there when all of them sleep. */
 static bytes asleep_on(const struct plan *plan, const struct plan_device *device)
 {
+        return device->mode == PLAN_SUSPEND ? plan_rare_on(plan, device).sum : 0;
+}
+
+bytes plan_asleep(const struct plan *plan, unsigned int server, size_t but)
+{
         bytes sum = 0;
 
-        for (size_t i = 0; i < device->n_seats && device->mode == PLAN_SUSPEND; i++) {
-                const struct plan_service *service = &plan->services[device->seats[i].service];
-
-                if (plan_is_sleeper(service))
-                        sum += service->memory;
-        }
+        for (size_t i = 0; i < plan->n_devices; i++)
+                if (i != but && plan->devices[i].server == server)
+                        sum += asleep_on(plan, &plan->devices[i]);
         return sum;
 }
 

@@ -157,7 +157,9 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
                 { "sleepers", 0, flag_bytes, &options->sleepers, "SIZE",
                   "how many more tenants of this size fit if they are suspended almost always", NULL },
                 { "host-memory", 0, flag_bytes, &options->host, "SIZE",
-                  "what each server has of it for those that are suspended; with --sleepers", NULL },
+                  "what each server has of it for those that are suspended (default: what the daemon\n"
+                  "has by --swap, else no bound)",
+                  NULL },
                 { "diff", 0, flag_is, &options->wants_diff, NULL,
                   "what the daemon's tenants would have to change to be as planned", NULL },
                 { "apply", 0, flag_is, &options->wants_apply, NULL,
@@ -176,8 +178,6 @@ static int options_parse(struct options *options, int argc, char **argv, struct 
                 return 0;
         if (!options->file)
                 return err_say(err, -EINVAL, "no file of services ('sublet plan --help')");
-        if (!options->sleepers != !options->host)
-                return err_say(err, -EINVAL, "--sleepers and --host-memory go together ('sublet plan --help')");
         if (argv[operand + 1])
                 return err_say(err, -EINVAL, "'%s' is one too many ('sublet plan --help')", argv[operand + 1]);
         if ((options->wants_diff || options->wants_apply) && options->gpus.n_devices)
@@ -306,14 +306,19 @@ int plan_main(int argc, char **argv)
                 return print_facts(&plan.facts, options.output == OUTPUT_JSON) < 0 ? EXIT_USAGE : 0;
         if (r == 0)
                 r = ask_new(options.dir, &ask, &err);
+        plan.host = options.host;
         if (r == 0)
                 r = load(&options, ask, &err);
+        if (r == 0 && options.sleepers && !plan.host)
+                r = err_say(&err, -EINVAL,
+                            "--sleepers needs --host-memory: no daemon says how much there is for them "
+                            "('sublet plan --help')");
         if (r < 0) {
                 (void)flags_failed(&err);
                 return EXIT_USAGE;
         }
         plan_make(&plan);
-        plan.sleepers = (struct plan_sleepers){ .memory = options.sleepers, .host = options.host };
+        plan.sleepers = (struct plan_sleepers){ .memory = options.sleepers, .host = plan.host };
         if (options.sleepers)
                 plan_count_sleepers(&plan);
         if (options.wants_diff || options.wants_apply)

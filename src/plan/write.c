@@ -29,8 +29,8 @@ void plan_print_commands(FILE *to, const struct plan *plan)
                 if (device->n_seats)
                         (void)fprintf(to, "# GPU %zu, %s: %s\n", i, plan_mode_name(device->mode), device->reason);
                 if (device->n_seats && device->mode == PLAN_SUSPEND)
-                        (void)fprintf(to, "# under sublet daemon --overcommit, and a router that puts idle replicas to "
-                                          "sleep (docs/router.md, \"Sleep\")\n");
+                        (void)fprintf(to, "# under sublet daemon --swap %lluM, or more\n",
+                                      (unsigned long long)(plan_asleep(plan, device->server, plan->n_devices) / MIB));
                 for (size_t k = 0; k < device->n_seats; k++) {
                         if (device->seats[k].part) /* its command is at its first device */
                                 continue;
@@ -51,7 +51,7 @@ struct group {
 static bool is_same(const struct plan_lease *a, const struct plan_lease *b)
 {
         return a->quota == b->quota && a->way == b->way && a->has_share == b->has_share && a->share == b->share &&
-               !strcmp(a->class, b->class) && !strcmp(a->group, b->group);
+               a->swap == b->swap && !strcmp(a->class, b->class) && !strcmp(a->group, b->group);
 }
 
 static size_t find_groups(const struct plan *plan, struct group groups[static PLAN_REPLICAS_MAX])
@@ -107,6 +107,8 @@ static void print_deployment(FILE *to, const struct plan *plan, const struct gro
                 (void)snprintf(count, sizeof(count), "sublet.dev/gpu-count: \"%u\", ", parts);
         if (lease->group[0])
                 (void)snprintf(notes, sizeof(notes), ", annotations: {sublet.dev/group: \"%s\"}", lease->group);
+        else if (lease->swap)
+                (void)snprintf(notes, sizeof(notes), ", annotations: {sublet.dev/swap: \"true\"}");
         (void)fprintf(to, "---\n");
         if (lease->group[0])
                 (void)fprintf(to, "# planned side by side with group %s on one GPU; the scheduler chooses which\n",

@@ -43,7 +43,31 @@ golden() { # NAME EXIT-CODE
         run -0 "$sublet" plan --sleepers 4G --host-memory 300G "$mix"
         [ "${lines[-1]}" = "sleepers of 4 GiB: none fits: the host memory for it is taken" ]
         run "$sublet" plan --sleepers 4G "$mix"
-        one_line_and_2 '--sleepers and --host-memory go together'
+        one_line_and_2 '--sleepers needs --host-memory'
+}
+
+@test "who sleeps for others needs host memory, has a lease with --swap, and does not wake in less than the link takes" {
+        local mix=$BATS_TEST_DIRNAME/../../golden/plan/07-rare-large-models.yaml
+        run -1 "$sublet" plan --host-memory 200G "$mix"
+        [[ $output == *"3 rare services do not fit at once: those idle are suspended, in up to 180 GiB of host memory"* ]]
+        [ "${lines[-1]}" = "does not fit: draw-5: suspended, these would need 240 GiB of host memory, and the server has 200 GiB left for it" ]
+        run -0 "$sublet" plan --host-memory 300G "$mix"
+        [ "$output" = "$(cat "${mix%.yaml}.txt")" ]
+
+        run -0 "$sublet" plan -o run "$mix"
+        [ "$(grep -c -- '--name draw-.* --swap -- COMMAND$' <<< "$output")" = 5 ]
+        run ! grep -- '--name chat-.*--swap' <<< "$output"
+        "$sublet" plan -o run "$mix" | grep -q '^# under sublet daemon --swap 307200M, or more$'
+        "$sublet" plan -o kubernetes "$mix" > "$BATS_TEST_TMPDIR/pods"
+        [ "$(grep -c 'sublet.dev/swap: "true"' "$BATS_TEST_TMPDIR/pods")" = 1 ] # of the two services' Deployments
+
+        # two of 60 GiB, one out and one in, at 53 GB/s: 2.4 s
+        sed 's/wake: 30s/wake: 2500ms/' "$mix" > "$BATS_TEST_TMPDIR/mix.yaml"
+        run -0 "$sublet" plan "$BATS_TEST_TMPDIR/mix.yaml"
+        sed 's/wake: 30s/wake: 2400ms/' "$mix" > "$BATS_TEST_TMPDIR/mix.yaml"
+        run -1 "$sublet" plan "$BATS_TEST_TMPDIR/mix.yaml"
+        echo '{"suspend_rate": 106}' > "$BATS_TEST_TMPDIR/facts.json"
+        run -0 "$sublet" plan --facts="$BATS_TEST_TMPDIR/facts.json" "$BATS_TEST_TMPDIR/mix.yaml"
 }
 
 @test "pods of one team that run side by side are in its group" {
