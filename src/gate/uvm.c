@@ -323,11 +323,14 @@ static void commit_range(const struct request *request, struct ledger_entry *ent
  * once with nothing behind it. The driver refuses one that overlaps another. */
 int serve_range(struct request *request)
 {
-        enum { POOL_MAX = 16 * MIB }; /* CUDA takes 2 MiB */
+        enum { POOL_MAX = 16 }; /* MiB; CUDA takes 2 */
         bool is_mapped = request->verdict.action != GATE_RANGE;
 
-        if (is_pool(request) && request->call.length > POOL_MAX)
+        if (is_pool(request) && request->call.length > POOL_MAX * MIB) {
+                gate_tell(request->gate, EVENT_DENIED, request->process->id, "a semaphore pool of more than %d MiB",
+                          POOL_MAX);
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        }
         return make_in_space(request, request->space,
                              is_mapped ? own_tables(request->call.base, request->call.length, OWN_PAGES_ANY) : 0,
                              commit_range);

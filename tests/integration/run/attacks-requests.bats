@@ -131,11 +131,13 @@ END
 # UVM's host memory is no figure of the device either.
 @test "semaphore pools of UVM take the quota of host memory and no more" {
         SETTLE_MSEC=100 attack pools-many on
-        [[ $said == *'pools mib=4096'* ]] || { echo "no attack: $said"; return 1; }
+        [[ $said == *'large=1'*'pools mib=4096'* ]] || { echo "no attack: $said"; return 1; }
         attack pools-many tenant --mem "${QUOTA}M" --host-mem 256M --
         [ "$(sed -n 's/^pools mib=//p' <<< "$said")" -le 256 ]
         [ "$(sed -n 's/^pools mib=//p' <<< "$said")" -gt 128 ]
         [ "$(field HOST_REFUSED)" -gt 0 ]
+        [ "$(value large "$said")" = 0 ]
+        [ "$(field DENIED)" -gt 0 ] # or the one that was too large would be refused without a word
         books_are_empty
 }
 
