@@ -184,7 +184,8 @@ void gate_usage_changed(struct gate *gate); /* calls options.usage_changed; and 
 int entry_take(struct gate *gate, struct ledger_entry **ret);
 
 /* The same for an object of that class: -ENOSPC and an event, if there are as many as may be (lease/bounds.def). A
- * dup is of none: UINT32_MAX. */
+ * dup is of none: UINT32_MAX. Nor is a range of UVM, of which there are ledger_has_room_for_range. */
+#define ENTRY_OF_RANGE (UINT32_MAX - 1)
 int entry_take_of(struct gate *gate, uint32_t class_number, struct ledger_entry **ret);
 void entry_drop(struct gate *gate, struct ledger_entry *entry);
 

@@ -29,16 +29,30 @@ void client_locks_drop(struct client_lock_pair *locks)
         *locks = (struct client_lock_pair){ 0 };
 }
 
+static bytes memory_of(const struct lease *lease)
+{
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                bytes size = lease->devices[i].is_granted ? atomic_load(&lease->devices[i].quota.size) : 0;
+
+                sum = size < UINT64_MAX - sum ? sum + size : UINT64_MAX;
+        }
+        return sum;
+}
+
 static int entry_new(struct gate *gate, uint32_t class_number, const char **ret_what, uint32_t *ret_most,
                      struct ledger_entry **ret)
 {
         LOCKED(&gate->ledger_lock);
 
         *ret_what = NULL;
-        if (class_number)
+        if (class_number && class_number != ENTRY_OF_RANGE)
                 *ret_what = ledger_bound(gate->ledger, class_number, ret_most);
         else if (ledger_is_full(gate->ledger))
                 *ret_what = "mappings and exports";
+        else if (class_number && !ledger_has_room_for_range(gate->ledger, memory_of(gate->lease), ret_most))
+                *ret_what = "ranges of addresses";
         return *ret_what ? -ENOSPC : ledger_entry_new(gate->ledger, ret);
 }
 

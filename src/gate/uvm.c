@@ -109,6 +109,18 @@ static bool take_for_space(struct request *request, bytes tables, struct tables_
         return false;
 }
 
+static int take_entry(struct request *request, struct ledger_entry **ret)
+{
+        switch (request->verdict.action) {
+        case GATE_RANGE:
+        case GATE_POOL:
+        case GATE_PLAIN:
+                return entry_take_of(request->gate, ENTRY_OF_RANGE, ret);
+        default:
+                return entry_take(request->gate, ret);
+        }
+}
+
 /* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. tables:
  * what it needs of them, in bytes. */
 static int make_in_space(struct request *request, uint64_t key, bytes size,
@@ -124,7 +136,7 @@ static int make_in_space(struct request *request, uint64_t key, bytes size,
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
         if (!take_for_space(request, size, &tables))
                 return answer(request, RM_STATUS_NO_MEMORY);
-        if (entry_take(gate, &entry) < 0) {
+        if (take_entry(request, &entry) < 0) {
                 tables_drop(gate, &tables);
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         }

@@ -10,6 +10,9 @@
 enum {
         CLIENTS = 0x41,
         HOLDS_MAX = 2 * 1048576, /* mappings, ranges, exports, managed ranges, what a space retains: together */
+        /* Ranges, and one more for each MiB of video memory. Each is memory of the kernel's. libcuda makes one for
+         * each allocation that is no part of another (of 2 MiB), and for each host memory that a device sees. */
+        RANGES_MIN = 65536,
 };
 
 static const struct {
@@ -53,4 +56,12 @@ bool ledger_is_full(const struct ledger *ledger)
         return ledger->mappings.n_nodes + ledger->ranges.n_nodes + ledger->exports.n_nodes + ledger->managed.n_nodes +
                        ledger->retained.n_nodes + ledger->n_entries >=
                HOLDS_MAX;
+}
+
+bool ledger_has_room_for_range(const struct ledger *ledger, bytes memory, uint32_t *ret_most)
+{
+        bytes most = RANGES_MIN + memory / MIB;
+
+        *ret_most = most < HOLDS_MAX ? (uint32_t)most : HOLDS_MAX;
+        return ledger->ranges.n_nodes + ledger->n_entries < *ret_most;
 }

@@ -291,6 +291,9 @@ void ledger_let_go_where(struct ledger *ledger, uint64_t space, uint64_t where);
 const char *ledger_bound(const struct ledger *ledger, uint32_t class_number, uint32_t *ret_most);
 bool ledger_is_full(const struct ledger *ledger);
 
+/* Whether there is room for one more range, for whoever has so much video memory; *ret_most: how many there may be. */
+bool ledger_has_room_for_range(const struct ledger *ledger, bytes memory, uint32_t *ret_most);
+
 /* Totals, for audit and for people. A managed range counts once for each put. */
 struct ledger_totals {
         size_t n_clients, n_objects, n_memories, n_mappings, n_exports, n_managed;

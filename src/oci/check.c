@@ -139,7 +139,7 @@ static bool is_usable(const struct check *check)
                check_run(check, SYS_mmap, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0) == SECCOMP_RET_ALLOW;
 }
 
-int profile_check(const json_t *profile, const struct rm_layout *layout, struct err *err)
+int profile_check(const json_t *profile, struct err *err)
 {
         _cleanup_(program_donep) struct sock_fprog program = { 0 };
         struct check check = { 0 };
@@ -149,7 +149,7 @@ int profile_check(const json_t *profile, const struct rm_layout *layout, struct 
         if (r < 0)
                 return err_while(err, "checking the profile");
         check.program = program;
-        check.n = caught_requests(layout, check.caught);
+        check.n = caught_requests(check.caught);
         if (!is_usable(&check))
                 return err_say(err, -EINVAL, "the base profile refuses ioctl or mmap: no program would start under it");
         if (!requests_are_right(&check))

@@ -32,10 +32,10 @@ static void put_rule(json_t *rules, const char *call, const char *action, json_t
 }
 
 /* F1, F2; and all other requests, which are compared last (profile.h). */
-static void put_ioctl(json_t *rules, const struct rm_layout *layout, bool is_allowed)
+static void put_ioctl(json_t *rules, bool is_allowed)
 {
         struct caught caught[CAUGHT_MAX];
-        size_t n = caught_requests(layout, caught);
+        size_t n = caught_requests(caught);
 
         for (size_t i = 0; i < n; i++)
                 put_rule(rules, "ioctl", "SCMP_ACT_NOTIFY",
@@ -121,8 +121,7 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
         return 0;
 }
 
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_settings *desired,
-                 json_t **ret, struct err *err)
+int profile_join(const json_t *base, const struct profile_settings *desired, json_t **ret, struct err *err)
 {
         bool allows_all = !strcmp(text_of(base, "defaultAction"), "SCMP_ACT_ALLOW");
         struct join join = { .rules = json_array(), .has_ioctl = false };
@@ -134,7 +133,7 @@ int profile_join(const json_t *base, const struct rm_layout *layout, const struc
                 json_decref(join.rules);
                 return r;
         }
-        put_ioctl(join.rules, layout, join.has_ioctl && !allows_all);
+        put_ioctl(join.rules, join.has_ioctl && !allows_all);
         put_mmap(join.rules, join.has_mmap && !allows_all);
         put_rule(join.rules, "remap_file_pages", "SCMP_ACT_NOTIFY", NULL, NULL);
         made = json_pack("{s:s, s:[s], s:s, s:s, s:o}", "defaultAction", text_of(base, "defaultAction"),

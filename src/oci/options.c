@@ -69,19 +69,18 @@ static int take_path(const char *what, const char *path, size_t max, char *ret, 
         return 0;
 }
 
-static bool is_known(const char *release, struct rm_layout *ret)
+static bool is_known(const char *release)
 {
         struct rm_version version;
+        struct rm_layout layout;
 
         return rm_version_parse(release, &version) == 0 && strlen(release) <= 31 &&
-               rm_layout_for(version, ret) == RM_OK;
+               rm_layout_for(version, &layout) == RM_OK;
 }
 
 int oci_options_driver(const struct flag *flag, const char *value, struct err *err)
 {
-        struct rm_layout layout;
-
-        if (!is_known(value, &layout))
+        if (!is_known(value))
                 return flag_refuse(flag, value, "not a release that is known here ('sublet doctor' lists them)", err);
         return flag_text(flag, value, err);
 }
@@ -92,7 +91,7 @@ int oci_options_release(struct oci_options *options, struct err *err)
         int r;
 
         if (options->driver) {
-                if (!is_known(options->driver, &options->layout))
+                if (!is_known(options->driver))
                         return err_say(err, -EINVAL,
                                        "--driver %s: not a release that is known here ('sublet doctor' lists them)",
                                        options->driver);
@@ -107,7 +106,6 @@ int oci_options_release(struct oci_options *options, struct err *err)
                                "(or, for a profile, name the release: --driver 580.159.04)");
         if (r < 0)
                 return r;
-        options->layout = backend.layout;
         memcpy(options->release, backend.release, sizeof(backend.release));
         return 0;
 }
@@ -183,11 +181,11 @@ int oci_options_profile(const struct oci_options *options, json_t **ret, struct 
         } else if (!(base = profile_default())) {
                 return err_set(err, -ENOMEM, "writing the profile");
         }
-        r = profile_join(base, &with.layout, &desired, ret, err);
+        r = profile_join(base, &desired, ret, err);
         json_decref(base);
         if (r < 0)
                 return r;
-        r = profile_check(*ret, &with.layout, err);
+        r = profile_check(*ret, err);
         if (r < 0)
                 json_decref(*ret);
         return r;

@@ -15,7 +15,6 @@ struct oci_options {
         const char *dir, *base, *caps, *driver, *runtime, *name, *file, *path;
         bool is_killable, is_class;
 
-        struct rm_layout layout;
         char release[32], daemon[OPTIONS_TEXT], listener[OPTIONS_TEXT + 16], metadata[PROFILE_METADATA],
                 program[OPTIONS_TEXT];
         char caps_text[OPTIONS_TEXT];
@@ -28,7 +27,7 @@ int oci_options_complete(struct oci_options *options, struct err *err);
 /* Reads --driver RELEASE: one that is known here. 0; -EINVAL. */
 int oci_options_driver(const struct flag *flag, const char *value, struct err *err);
 
-/* Fills in the driver's release and its layout, by default this machine's. 0; -errno. */
+/* Fills in the driver's release, by default this machine's. 0; -errno. */
 int oci_options_release(struct oci_options *options, struct err *err);
 
 /* Makes and checks the profile. *ret is the caller's. 0; -errno. */

@@ -16,8 +16,6 @@
  */
 #pragma once
 
-#include "rm/layout.h"
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +23,7 @@
 struct err;
 
 enum {
-        PROFILE_FORM = 3, /* version of the rules; incremented when the gate needs others */
+        PROFILE_FORM = 4, /* version of the rules; incremented when the gate needs others */
         CALL_LAST = 450,  /* set_mempolicy_home_node, Linux 5.17 */
         PROFILE_METADATA = 64,
 };
@@ -36,7 +34,7 @@ struct profile_settings {
         bool is_killable;                /* set the flag that crun supports and runc 1.1 refuses */
 };
 
-/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/3
+/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/4
  * 580.159.04". `metadata` has PROFILE_METADATA bytes. */
 void profile_sign(const char *release, char *metadata);
 bool profile_is_for(const char *metadata, const char *release);
@@ -54,8 +52,7 @@ json_t *profile_default(void);
 int profile_resolve(const json_t *base, const char *const *capabilities, json_t **ret, struct err *err);
 
 /* Joins the base and the gate's rules (P1 to P3). *ret is the caller's. 0; -EINVAL: they cannot be joined; -ENOMEM. */
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_settings *desired,
-                 json_t **ret, struct err *err);
+int profile_join(const json_t *base, const struct profile_settings *desired, json_t **ret, struct err *err);
 
 /* P4. 0; -EINVAL: this libseccomp makes another filter of it. */
-int profile_check(const json_t *profile, const struct rm_layout *layout, struct err *err);
+int profile_check(const json_t *profile, struct err *err);

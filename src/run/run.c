@@ -284,7 +284,7 @@ static int run_prepare(struct run *run, struct sock_fprog *filter, bool *ret_has
                 return r;
         if (!*ret_has_daemon && (r = run_prepare_lease(run, err)) < 0)
                 return r;
-        r = filter_build(&run->backend.layout, filter);
+        r = filter_build(filter);
         return r < 0 ? err_set(err, r, "writing the filter") : 0;
 }
 

@@ -106,7 +106,7 @@ static int command_start(char **argv, pid_t *ret_child, int *ret_socket)
         struct err err = { 0 };
         int sockets[2];
 
-        if (gpu_backend_find(&backend, &err) < 0 || filter_build(&backend.layout, &filter) < 0 ||
+        if (gpu_backend_find(&backend, &err) < 0 || filter_build(&filter) < 0 ||
             socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0) {
                 (void)fprintf(stderr, "runtime: %s\n", err.text);
                 return -1;

@@ -146,6 +146,7 @@ others_mps() {
 others_counts() {
         counts listens_many listening 16384 --mem 2G
         counts groups_of_ranges groups 16384 --mem 2G
+        counts ranges_many ranges $((65536 + 2048)) --mem 2G
         counts pools_many 'pools mib' 256 --mem 2G --host-mem 256M
         leaves listens_kept 256M
         leaves groups_hidden 1G

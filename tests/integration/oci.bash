@@ -102,7 +102,7 @@ is_not_let_near_a_device_under_another_profile() {
         run runtime run "$bundles/g" g
         echo "$output"
         [[ $status -ne 0 && $output == *'without a gate'* && $output != *'it ran'* ]]
-        bundle g '.annotations = {"sublet.dev/mem": "1G"} | .linux.seccomp.listenerMetadata = "sublet/3 525.60.13" | del(.hooks)' \
+        bundle g '.annotations = {"sublet.dev/mem": "1G"} | .linux.seccomp.listenerMetadata = "sublet/4 525.60.13" | del(.hooks)' \
                 /bin/sh -c '/t/gpu-families meminfo; echo it ran'
         run runtime run "$bundles/g" g
         echo "$output"

@@ -31,10 +31,10 @@ int preload_lease_link_socket(const struct daemon *daemon, const struct tenant *
         return link(from, to) < 0 ? -errno : 0;
 }
 
-static int fill_filter(const struct daemon *daemon, struct lease_descriptor *ret)
+static int fill_filter(struct lease_descriptor *ret)
 {
         struct sock_fprog filter = { 0 };
-        int r = filter_build(&daemon->backend.layout, &filter);
+        int r = filter_build(&filter);
 
         if (r == 0 && filter.len > LEASE_DESCRIPTOR_FILTER_MAX)
                 r = -E2BIG;
@@ -61,7 +61,7 @@ static int fill_attach(const struct daemon *daemon, const struct tenant *tenant,
         if (snprintf(ret->listening_socket, sizeof(ret->listening_socket), "%s/attach.sock", dir) >=
             (int)sizeof(ret->listening_socket))
                 return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", dir);
-        r = fill_filter(daemon, ret);
+        r = fill_filter(ret);
         return r < 0 ? err_set(err, r, "writing the filter") : 0;
 }
 

@@ -28,7 +28,6 @@ enum {
         LARGEST = (1 << SIZE_BITS) - 1,
         TYPE_SHIFT = 8,
         TYPE_BITS = 8,
-        UVM_FREE_WITHOUT_LENGTH = 16,
         UVM_LAST = 511, /* the module's tests are 200 to 314 */
 };
 
@@ -97,27 +96,20 @@ static void put_sizes(struct list *list)
 }
 
 /* C2: 4 to 255 as words, known or not; the higher ones are of other types. 1 to 3 are other people's (FIBMAP,
- * FIGETBSZ) and no longer UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and need not be seen
- * where UVM_FREE tells a range's length (up to 580): one notification less for every allocation. */
-static void put_uvm(struct list *list, const struct rm_layout *layout)
+ * FIGETBSZ) and no longer UVM's in any release that we know. */
+static void put_uvm(struct list *list)
 {
-        static const struct {
-                uint32_t first, n; /* n is a power of two, first a multiple of it */
-        } spans[] = { { 4, 4 },  { 8, 8 },  { 16, 16 }, { 32, 32 }, { 64, 8 },  { 72, 1 },
-                      { 73, 1 }, { 74, 2 }, { 76, 4 },  { 80, 16 }, { 96, 32 }, { 128, 128 } };
-
-        for (size_t i = 0; i < ARRAY_SIZE(spans); i++)
-                if (spans[i].first != UVM_CREATE_EXTERNAL || layout->uvm_free_size == UVM_FREE_WITHOUT_LENGTH)
-                        caught_put(list, ~(spans[i].n - 1), spans[i].first);
+        for (uint32_t first = 4; first < 256; first *= 2)
+                caught_put(list, ~(first - 1), first);
 }
 
-size_t caught_requests(const struct rm_layout *layout, struct caught ret[static CAUGHT_MAX])
+size_t caught_requests(struct caught ret[static CAUGHT_MAX])
 {
         struct list list = { ret, 0 };
 
         put_sizes(&list);
         put_types(&list, 0, 0);
-        put_uvm(&list, layout);
+        put_uvm(&list);
         return list.n;
 }
 

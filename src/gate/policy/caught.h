@@ -27,7 +27,7 @@ enum {
 };
 
 /* How many there are, each once: a runtime refuses a rule that it has. */
-size_t caught_requests(const struct rm_layout *layout, struct caught ret[static CAUGHT_MAX]);
+size_t caught_requests(struct caught ret[static CAUGHT_MAX]);
 
 /* Whether the driver would take the request on any of its nodes, a tenant may use it or not. One that it would refuse
  * may go on in the tenant where it was meant for another file, whatever that file has become by then. */

@@ -30,10 +30,10 @@ static void seccomp_releasep(scmp_filter_ctx *context)
 }
 
 /* F1, F2 */
-static int add_requests(scmp_filter_ctx context, const struct rm_layout *layout)
+static int add_requests(scmp_filter_ctx context)
 {
         struct caught caught[CAUGHT_MAX];
-        size_t n = caught_requests(layout, caught);
+        size_t n = caught_requests(caught);
         int r = 0;
 
         for (size_t i = 0; i < n && !r; i++)
@@ -99,7 +99,7 @@ int filter_export(scmp_filter_ctx context, struct sock_fprog *ret)
         return 0;
 }
 
-int filter_build(const struct rm_layout *layout, struct sock_fprog *ret)
+int filter_build(struct sock_fprog *ret)
 {
         _cleanup_(seccomp_releasep) scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
         scmp_filter_ctx foreign;
@@ -107,7 +107,7 @@ int filter_build(const struct rm_layout *layout, struct sock_fprog *ret)
 
         if (!context)
                 return -ENOMEM;
-        if ((r = add_requests(context, layout)) < 0 || (r = add_mmap(context)) < 0)
+        if ((r = add_requests(context)) < 0 || (r = add_mmap(context)) < 0)
                 return r;
         r = build_foreign(&foreign);
         if (r < 0)

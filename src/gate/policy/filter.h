@@ -16,13 +16,11 @@
  */
 #pragma once
 
-#include "rm/layout.h"
-
 #include <linux/filter.h>
 #include <seccomp.h>
 
 /* A program for struct sock_fprog; the caller frees ->filter. 0; -errno. */
-int filter_build(const struct rm_layout *layout, struct sock_fprog *ret);
+int filter_build(struct sock_fprog *ret);
 
 /*
  * What libseccomp made, as a program: it writes to descriptors only. The caller frees ->filter. 0; -errno; -E2BIG:

@@ -19,25 +19,33 @@ bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_le
         return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
 }
 
+/* The range that begins at an address, or the next one below it. */
+static struct range *range_below(const struct space *space, uint64_t base)
+{
+        struct range *below = NULL;
+
+        for (struct range *range = space->ranges; range && range->base <= base; range = range->next)
+                below = range;
+        return below;
+}
+
 struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
 {
-        for (struct range *range = space->ranges; range; range = range->next)
-                if (is_inside(base, length, range->base, range->length))
-                        return range;
-        return NULL;
+        struct range *range = range_below(space, base);
+
+        return range && is_inside(base, length, range->base, range->length) ? range : NULL;
 }
 
 static bool is_taken(const struct space *space, uint64_t base, uint64_t length)
 {
-        for (const struct range *range = space->ranges; range; range = range->next)
-                if (base < range->base + range->length && range->base < base + length)
-                        return true;
-        return false;
+        const struct range *range = range_below(space, base + length - 1);
+
+        return range && base < range->base + range->length;
 }
 
 uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret)
 {
-        struct range *range;
+        struct range *range, **at = &space->ranges;
 
         if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
                 return SIM_STATUS_INVALID_ADDRESS;
@@ -46,8 +54,10 @@ uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uin
         range = calloc(1, sizeof(*range));
         if (!range)
                 return RM_STATUS_NO_MEMORY;
-        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
-        space->ranges = range;
+        while (*at && (*at)->base < base)
+                at = &(*at)->next;
+        *range = (struct range){ .next = *at, .kind = kind, .base = base, .length = length, .fd = -1 };
+        *at = range;
         if (ret)
                 *ret = range;
         return RM_STATUS_OK;

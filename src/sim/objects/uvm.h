@@ -50,7 +50,7 @@ struct range {
 };
 
 struct space {
-        struct range *ranges;
+        struct range *ranges; /* the lowest first */
         struct retained *retained;
         struct gpu *gpu;   /* the first that was registered: managed memory goes there */
         pid_t pid;         /* the only process that may map; 0: any */

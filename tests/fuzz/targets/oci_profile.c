@@ -21,13 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_t *file = json_loadb((const char *)data, size, 0, NULL), *base = NULL, *joined = NULL;
         struct sock_fprog program = { 0 };
         struct err err = { 0 };
-        struct rm_layout layout;
 
         if (!file)
                 return 0;
-        require(rm_layout_for((struct rm_version){ 580, 159, 4 }, &layout) == RM_OK);
         if (profile_resolve(file, NULL, &base, &err) == 0) {
-                if (profile_join(base, &layout, &desired, &joined, &err) == 0) {
+                if (profile_join(base, &desired, &joined, &err) == 0) {
                         if (program_make(joined, &program, &err) == 0)
                                 require(program.len > 0);
                         free(program.filter);

@@ -37,7 +37,7 @@ allocate() {
 state() {
         local notes=''
         [ -z "${3:-}" ] || notes=",\"annotations\":{\"io.kubernetes.cri.sandbox-uid\":\"$3\",\"io.kubernetes.cri.sandbox-namespace\":\"shop\",\"io.kubernetes.cri.sandbox-name\":\"web\",\"io.kubernetes.cri.container-name\":\"$4\",\"io.kubernetes.cri.container-type\":\"${5:-container}\"}"
-        printf '{"ociVersion":"1.0.2","fds":["seccompFd"],"pid":@PID@,"metadata":"sublet/3 580.159.04","state":{"ociVersion":"1.0.2","id":"%s","status":"creating","pid":@PID@,"bundle":"%s"%s}}' "$1" "$2" "$notes"
+        printf '{"ociVersion":"1.0.2","fds":["seccompFd"],"pid":@PID@,"metadata":"sublet/4 580.159.04","state":{"ociVersion":"1.0.2","id":"%s","status":"creating","pid":@PID@,"bundle":"%s"%s}}' "$1" "$2" "$notes"
 }
 
 # bundle NAME CONFIG-JSON: prints where it is

@@ -59,7 +59,7 @@ being() {
         run -0 hook "$(state c1 "$(bundle 8G)" "${started[0]}")" # prestart and createRuntime both
         [ "$(leased)" = 8 ]
         [ "$("$sublet" ps --json | jq -r '.[0].state')" = starting ]
-        inside='{"pid":@PID@,"metadata":"sublet/3 580.159.04","state":{"id":"c1","pid":@PID@,"bundle":"'$(bundle 8G)'"}}'
+        inside='{"pid":@PID@,"metadata":"sublet/4 580.159.04","state":{"id":"c1","pid":@PID@,"bundle":"'$(bundle 8G)'"}}'
         run -0 on "$plain/tests/fakes/runtime" "$SUBLET_DIR/seccomp.sock" "$inside" "$families" meminfo
         [[ $output == *total_mib=8192* ]]
         wait_for eval '[ "$(leased)" = 0 ]'

@@ -49,7 +49,7 @@ container() {
         mkdir -p "$machine/$name.bundle"
         printf '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]}}' > "$machine/$name.bundle/config.json"
         state=$(jq -cn --arg name "$name" --arg bundle "$machine/$name.bundle" '{ociVersion: "1.0.2", fds: ["seccompFd"], pid: "@PID@",
-                metadata: "sublet/3 580.159.04", state: {ociVersion: "1.0.2", id: "c-\($name)", status: "creating", pid: "@PID@", bundle: $bundle,
+                metadata: "sublet/4 580.159.04", state: {ociVersion: "1.0.2", id: "c-\($name)", status: "creating", pid: "@PID@", bundle: $bundle,
                 annotations: {"io.kubernetes.cri.sandbox-uid": "u-\($name)", "io.kubernetes.cri.sandbox-namespace": "shop",
                 "io.kubernetes.cri.sandbox-name": $name, "io.kubernetes.cri.container-name": "main", "io.kubernetes.cri.container-type": "container"}}}' |
                 sed 's/"@PID@"/@PID@/g')

@@ -161,3 +161,15 @@ END
         [ "$(field DENIED)" -gt 0 ]
         books_are_empty
 }
+
+# Nor this, which a filter once left to the kernel.
+@test "ranges of UVM into which nothing is mapped are bounded, and those that end make room" {
+        SETTLE_MSEC=100 attack ranges-many on
+        [[ $said == *'ranges=90000 '* ]] || { echo "no attack: $said"; return 1; }
+        attack ranges-many tenant --mem "${QUOTA}M" --
+        [ "$(value ranges "$said")" -le $((65536 + QUOTA)) ]
+        [ "$(value ranges "$said")" -gt $((65000 + QUOTA)) ] # a context has some
+        [ "$(value again "$said")" = "$(value ranges "$said")" ]
+        [ "$(field DENIED)" -gt 0 ]
+        books_are_empty
+}

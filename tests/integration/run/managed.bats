@@ -76,8 +76,8 @@ teardown() {
         said=$(on "$plain/tests/gpu/gpu-filemap")
         [[ $said == *mapped*'still here'* ]]
         said=$(tenant --mem 1G -- "$plain/tests/gpu/gpu-filemap")
-        [[ $said == *refused*'still here'* ]]
-        [ "$(field DENIED)" -eq 1 ]
+        [[ $said == *mapped*'still here'* ]] # the ledger knows all that the device has there
+        [ -z "$(field DENIED)" ]
         [ -z "$(field AUDIT_MISMATCH)" ]
         books_are_empty
 }

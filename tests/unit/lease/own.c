@@ -239,6 +239,32 @@ static void what_is_being_made_counts(void **state)
         assert_null(ledger_bound(books->ledger, ADDRESSES, &most));
 }
 
+static void ranges_have_a_bound_that_grows_with_the_quota(void **state)
+{
+        struct books *books = *state;
+        struct ledger_entry *entry;
+        uint32_t most, more;
+
+        assert_true(ledger_has_room_for_range(books->ledger, 0, &most));
+        assert_true(ledger_has_room_for_range(books->ledger, 16 * MIB, &more));
+        assert_int_equal(more, most + 16);
+        assert_true(ledger_has_room_for_range(books->ledger, UINT64_MAX, &more));
+        for (uint32_t i = 0; i < most - 1; i++)
+                ledger_range_put(books->ledger, room(books), 1, i * 4096ull, 4096, false, (struct charge){ 0 });
+        assert_true(ledger_has_room_for_range(books->ledger, 0, &most));
+        assert_int_equal(ledger_entry_new(books->ledger, &entry), 0); /* by another thread */
+        assert_false(ledger_has_room_for_range(books->ledger, 0, &most));
+        assert_true(ledger_has_room_for_range(books->ledger, MIB, &more));
+        (void)ledger_entry_free(books->ledger, entry);
+        ledger_range_gone(books->ledger, 1, 0);
+        ledger_range_put(books->ledger, room(books), 2, 0, 4096, false, (struct charge){ 0 });
+        assert_true(ledger_has_room_for_range(books->ledger, 0, &most));
+        ledger_range_put(books->ledger, room(books), 2, 4096, 4096, false, (struct charge){ 0 });
+        assert_false(ledger_has_room_for_range(books->ledger, 0, &most));
+        ledger_space_gone(books->ledger, 1);
+        assert_true(ledger_has_room_for_range(books->ledger, 0, &most));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -254,6 +280,7 @@ int main(void)
                 books_test(what_was_not_made_is_returned),
                 books_test(a_kind_of_object_has_a_bound),
                 books_test(what_is_being_made_counts),
+                books_test(ranges_have_a_bound_that_grows_with_the_quota),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

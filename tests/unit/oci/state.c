@@ -299,8 +299,8 @@ static void where_its_driver_calls_go_is_read(void **state)
         assert_string_equal(request.listener, "/run/sublet/seccomp.sock");
         assert_int_equal(parse_config("{\"linux\":{\"seccomp\":{}}}"), 0);
         assert_string_equal(request.listener, "");
-        assert_int_equal(parse("{\"pid\":7,\"metadata\":\"sublet/3 580.1\",\"state\":{\"id\":\"a\"}}"), 0);
-        assert_string_equal(container.metadata, "sublet/3 580.1");
+        assert_int_equal(parse("{\"pid\":7,\"metadata\":\"sublet/4 580.1\",\"state\":{\"id\":\"a\"}}"), 0);
+        assert_string_equal(container.metadata, "sublet/4 580.1");
 }
 
 static void a_config_that_asks_badly_is_refused(void **state)
