@@ -30,6 +30,7 @@ if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
         exec "$sublet" sim --gpus 2 ${SIM_OPTIONS:---realistic-time} -- "$0" "$@"
 fi
 here=$PWD/tests/gpu out=${OUT:-/tmp/sublet-jobs} window=${WINDOW:-6}
+long=$((50 + 10 * window)) # a job's life: all windows of a part and what is between them
 cuda=${CUDA_HOME:-/usr/local/cuda}
 work=$(mktemp -d)
 daemon='' table=() aims=() alone=
@@ -79,7 +80,7 @@ job() {
         while [ $# -gt 0 ] && [ "$1" != -- ]; do before+=("$1"); shift; done
         [ $# -eq 0 ] || { shift; after=("$@"); }
         if [ "$how" = ours ]; then before=("$sublet" run -q --name "$name" --mem 16G "${before[@]}" --); else before=(); fi
-        timeout -k 2 120 ${before[@]+"${before[@]}"} "${program[@]}" -n "$name" -b "$work/b" -o "$work/$name.log" -t 110 \
+        timeout -k 2 $((long + 10)) ${before[@]+"${before[@]}"} "${program[@]}" -n "$name" -b "$work/b" -o "$work/$name.log" -t "$long" \
                 ${after[@]+"${after[@]}"} >> "$log" 2>&1 &
 }
 are_ready() { local name; for name; do [ -e "$work/b/$name.ready" ] || return 1; done; }

@@ -235,7 +235,7 @@ two_devices() { # N MIB
         mkfifo "$work/feed.1"
         exec {other}<> "$work/feed.1"
         # shellcheck disable=SC2016
-        "$sublet" run -q --name swapped --gpus 0,1 --mem "$((mib + 2048))M" --record "$out/two.record" -- sh -c \
+        "$sublet" run -q --name swapped --gpus 0,1 --sleep-after 30m --mem "$((mib + 2048))M" --record "$out/two.record" -- sh -c \
                 'SWAPPED_DEVICE=1 "$0" "$1" "$2" < "$3.1" & "$0" "$1" "$2" < "$3"; wait' "$work/swapped" "$1" "$2" \
                 "$work/feed" > "$work/program" 2>> "$log" &
         tenant=$!
@@ -245,6 +245,7 @@ two_devices() { # N MIB
         else
                 skip "two devices: they have addresses of the fabric" "no fabric is up"
         fi
+        check "two devices: host memory for it is made ready" until_is 60 is_ready $((mib * 2))
         for device in 0 1; do full_device+=("$(device_used $device)"); done
         began=$(held)
         check "two devices: suspend" timed suspend
