@@ -250,8 +250,9 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_MAP] = serve_map,
         [GATE_GROW] = serve_map_dma,
         [GATE_MOVE] = serve_move,
-        [GATE_UNWRAP] = NULL, /* these three: another action by now */
+        [GATE_UNWRAP] = NULL, /* these four: another action by now */
         [GATE_LOOKUP] = NULL,
+        [GATE_MODE] = NULL,
         [GATE_QUIET] = NULL,
 };
 
@@ -297,14 +298,14 @@ static int copy_map_external(struct request *request, uint32_t size)
 }
 
 /* A control that is answered without a call needs no parameters. */
-static bool needs_params(const struct rm_layout *layout, const struct request *request)
+static bool needs_params(const struct request *request)
 {
         struct gate_verdict verdict;
 
         if (!request->call.params || request->call.kind != RM_CONTROL)
                 return request->call.params;
-        gate_decide(layout, &request->call, request->block, NULL, 0, &verdict);
-        return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
+        return gate_rule(request->call.kind, request->call.class_or_cmd, &verdict) && verdict.action != GATE_ACCEPT &&
+               verdict.action != GATE_DENY && verdict.action != GATE_QUIET;
 }
 
 static int copy_rights(struct request *request, uint32_t size)
@@ -337,7 +338,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
                 return refuse_form(request, kind, "no driver takes such a block");
-        request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
+        request->params_size = needs_params(request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
                 request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)

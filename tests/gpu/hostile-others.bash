@@ -148,6 +148,7 @@ others_counts() {
         counts groups_of_ranges groups 16384 --mem 2G
         counts ranges_many ranges $((65536 + 2048)) --mem 2G
         counts pools_many 'pools mib' 256 --mem 2G --host-mem 256M
+        counts preemption_modes taken 1 --mem 2G
         leaves listens_kept 256M
         leaves groups_hidden 1G
 }

@@ -228,6 +228,28 @@ static bool is_shared_space(const struct rm_call *call, const void *params, size
         return call->class_or_cmd == RM_CLASS_ADDRESS_SPACE && index != NEW && index != OF_DEVICE;
 }
 
+/*
+ * A context gives way when its engine is idle (0), between blocks of threads (1) or anywhere (2): of the first two, one
+ * with a kernel that does not end keeps the device. CUDA asks for 2, graphics for 1 (tests/trace), neither for a mode of
+ * graphics. Parameters: docs/rm-abi.md 4, 525 to 595.
+ */
+static void decide_mode(const void *params, size_t size, struct gate_verdict *verdict)
+{
+        enum { FLAGS_AT = 0, COMPUTE_AT = 12, SIZE = 32, SETS_COMPUTE = 1, BETWEEN_BLOCKS = 1, ANYWHERE = 2 };
+        uint32_t flags = rm_get32(params, size, FLAGS_AT), mode = rm_get32(params, size, COMPUTE_AT);
+
+        if (size < SIZE) {
+                deny(verdict, RM_STATUS_INVALID_PARAM_STRUCT, "parameters are too short");
+        } else if (flags != SETS_COMPUTE) {
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "a mode of preemption that no program was seen to ask for");
+        } else if (mode != ANYWHERE && mode != BETWEEN_BLOCKS) {
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "others would wait until its kernels end");
+        } else {
+                verdict->action = GATE_PERFORM;
+                verdict->capability = mode == BETWEEN_BLOCKS ? CAPABILITY_GRAPHICS : CAPABILITY_NONE;
+        }
+}
+
 /* What the driver takes for it by itself. */
 static void decide_own(const struct rm_call *call, const void *params, size_t size, struct gate_verdict *verdict)
 {
@@ -337,6 +359,8 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_fabric(params, params_size, ret);
         else if (ret->action == GATE_HOST)
                 decide_host(call, block, params, params_size, ret);
+        else if (ret->action == GATE_MODE)
+                decide_mode(params, params_size, ret);
 }
 
 static const struct field {

@@ -48,6 +48,7 @@ enum gate_action {
         GATE_SCHEDULE, /* made by us, and what is to be off stays off */
         GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
         GATE_DEBUG,    /* made by us where nobody steers the tenant's time */
+        GATE_MODE,     /* of a row only: PERFORM for the modes of preemption that programs use, else DENY */
         GATE_LOOKUP,   /* rules.def has rows by class, control or function */
 };
 

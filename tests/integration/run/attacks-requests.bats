@@ -173,3 +173,14 @@ END
         [ "$(field DENIED)" -gt 0 ]
         books_are_empty
 }
+
+# What a mode does is the device's: the simulator takes all of them, and preempts all the same.
+@test "no context may keep others waiting until its kernels end: it is preempted as CUDA asks, or between blocks with graphics" {
+        SETTLE_MSEC=100 attack preemption-modes on
+        [ "$(value taken "$said")" -gt 20 ] || { echo "no attack: $said"; return 1; }
+        attack preemption-modes tenant --mem "${QUOTA}M" --
+        [ "$(value taken "$said")" = 1 ]
+        [ "$(field DENIED)" -gt 0 ]
+        attack preemption-modes tenant --mem "${QUOTA}M" --capabilities compute,utility,graphics --
+        [ "$(value taken "$said")" = 2 ]
+}

@@ -399,6 +399,34 @@ static void memory_moves_by_descriptor_under_the_books(void **state)
         assert_int_equal(control(&l, 0x00fd0102).action, GATE_DENY);
 }
 
+static struct gate_verdict mode_verdict(uint32_t flags, uint32_t graphics, uint32_t compute, size_t size)
+{
+        struct rm_layout l = h200();
+        struct sent sent = control_of(&l, 0x20801210);
+        uint8_t params[32] = { 0 };
+
+        rm_put32(params, sizeof(params), 0, flags);
+        rm_put32(params, sizeof(params), 4, 0x5c000015);
+        rm_put32(params, sizeof(params), 8, graphics);
+        rm_put32(params, sizeof(params), 12, compute);
+        return decided(&l, &sent, params, size);
+}
+
+static void a_context_is_preempted_as_programs_ask(void **state)
+{
+        (void)state;
+        assert_int_equal(mode_verdict(1, 0, 2, 32).action, GATE_PERFORM); /* CUDA */
+        assert_int_equal(mode_verdict(1, 0, 2, 32).capability, CAPABILITY_NONE);
+        assert_int_equal(mode_verdict(1, 0, 1, 32).action, GATE_PERFORM); /* Vulkan, OpenGL */
+        assert_int_equal(mode_verdict(1, 0, 1, 32).capability, CAPABILITY_GRAPHICS);
+        assert_int_equal(mode_verdict(1, 0, 0, 32).action, GATE_DENY); /* when its kernels have ended */
+        assert_int_equal(mode_verdict(1, 0, 3, 32).action, GATE_DENY);
+        assert_int_equal(mode_verdict(1, 0, 2, 31).action, GATE_DENY);
+        for (uint32_t flags = 0; flags < 16; flags++)
+                assert_int_equal(mode_verdict(flags, 0, 2, 32).action, flags == 1 ? GATE_PERFORM : GATE_DENY);
+        assert_int_equal(mode_verdict(0x80000001, 0, 2, 32).action, GATE_DENY);
+}
+
 static void every_channel_class_is_a_channel(void **state)
 {
         struct rm_layout l = h200();
@@ -739,6 +767,7 @@ int main(void)
                 cmocka_unit_test(what_shows_the_device_is_shown_in_part),
                 cmocka_unit_test(of_the_fabric_there_is_only_its_own_memory),
                 cmocka_unit_test(memory_moves_by_descriptor_under_the_books),
+                cmocka_unit_test(a_context_is_preempted_as_programs_ask),
                 cmocka_unit_test(every_channel_class_is_a_channel),
                 cmocka_unit_test(video_memory_costs_whole_pages),
                 cmocka_unit_test(a_size_beyond_reason_is_never_a_small_one),
