@@ -250,9 +250,25 @@ static bool directory_cover(const char *path)
 {
         const unsigned long how = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOSYMFOLLOW;
 
+        return syscall(SYS_mount, "tmpfs", path, "tmpfs", how, COVER_SIZE) == 0;
+}
+
+/* The namespace's root, and not only the process's: who joins the namespace sees the same. What was mounted before is
+ * gone from it. */
+static bool root_change(const char *path)
+{
+        return syscall(SYS_mount, path, path, NULL, MS_BIND | MS_REC, NULL) == 0 && syscall(SYS_chdir, path) == 0 &&
+               syscall(SYS_pivot_root, ".", ".") == 0 && syscall(SYS_umount2, ".", MNT_DETACH) == 0 &&
+               syscall(SYS_chdir, "/") == 0;
+}
+
+static bool mounts_change(const struct process_child *child)
+{
+        if (!child->root && !child->covers)
+                return true;
         return syscall(SYS_unshare, CLONE_NEWNS) == 0 &&
                syscall(SYS_mount, NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0 &&
-               syscall(SYS_mount, "tmpfs", path, "tmpfs", how, COVER_SIZE) == 0;
+               (!child->root || root_change(child->root)) && (!child->covers || directory_cover(child->covers));
 }
 
 static _Noreturn void child_run(const struct process_child *child, size_t n_sent)
@@ -264,7 +280,7 @@ static _Noreturn void child_run(const struct process_child *child, size_t n_sent
             fds_take(children.low, fds, n_sent)) {
                 parent = (int)syscall(SYS_fcntl, children.low, F_DUPFD_CLOEXEC, MOVED);
                 if (parent >= 0 && fds_place(child, fds) && (!child->is_leader || syscall(SYS_setsid) >= 0) &&
-                    (!child->covers || directory_cover(child->covers))) {
+                    mounts_change(child)) {
                         signals_reset();
                         (void)syscall(SYS_execve, program, child->argv,
                                       child->environment ? child->environment : environ);

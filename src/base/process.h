@@ -57,10 +57,12 @@ struct process_child {
         size_t n_fds;                           /* at least one */
         bool is_leader;                         /* of a session of its own */
 
-        /* A directory in whose place it finds an empty file system in memory, which nobody else sees: it has a mount
-         * namespace of its own, where what is unmounted outside is unmounted too. No link in it is followed. NULL:
-         * none. Needs root. */
-        const char *covers;
+        /* Either gives it a mount namespace of its own, where what is unmounted outside is unmounted too. Needs root.
+         * NULL: none.
+         *      root    a directory that is its root, with all that is mounted there; `program` and `covers` are in it.
+         *      covers  a directory in whose place it finds an empty file system in memory, which nobody else sees. No
+         *              link in it is followed. */
+        const char *root, *covers;
 };
 
 /* Before others may send anything; again is fine. -errno: no descriptor is to be had. */

@@ -259,6 +259,33 @@ static void a_covered_directory_is_the_childs_own_and_no_link_in_it_leads_out(vo
         (void)unsetenv("COVERED");
 }
 
+/* The directory has what it needs to run a program, and the machine's root has what is not there. */
+static void a_childs_root_is_the_whole_of_its_mounts_and_a_directory_is_covered_in_it(void **state)
+{
+        char root[] = "/tmp/sublet-root-XXXXXX", text[512], make[512];
+        struct process_child child = { .fds = { PROCESS_NULL, 0, PROCESS_NULL }, .n_fds = 3, .root = root };
+
+        (void)state;
+        if (geteuid() != 0)
+                skip();
+        assert_non_null(mkdtemp(root));
+        (void)snprintf(make, sizeof(make),
+                       "set -e; cd %s; mkdir usr proc shared; ln -s usr/bin usr/lib usr/lib64 .; touch shared/outside; "
+                       "mount --bind /usr usr; mount -t proc proc proc",
+                       root);
+        assert_int_equal(system(make), 0);
+        child.covers = "/shared";
+        assert_int_equal(
+                answer_of("pwd; ls /; touch /shared/inside; ls /shared; cut -d' ' -f5 /proc/self/mountinfo | sort",
+                          &child, text, sizeof(text)),
+                0);
+        assert_string_equal(text, "/\nbin\nlib\nlib64\nproc\nshared\nusr\ninside\n/\n/proc\n/shared\n/usr\n");
+        (void)snprintf(make, sizeof(make),
+                       "cd %s; [ \"$(ls shared)\" = outside ] && umount usr proc && cd / && rm -r %s", root, root);
+        assert_int_equal(system(make), 0);
+        assert_int_equal(answer_of("true", &child, text, sizeof(text)), -ENOENT); /* it has gone */
+}
+
 static void what_cannot_run_says_why_and_leaves_no_child(void **state)
 {
         struct process_child child = { .program = "/nonexistent", .argv = (char *[]){ NULL }, .n_fds = 1 };
@@ -344,6 +371,7 @@ int main(void)
                 cmocka_unit_test(a_child_has_its_descriptors_at_their_numbers_and_no_others),
                 cmocka_unit_test(a_child_has_default_signals_and_a_session_if_it_is_to),
                 cmocka_unit_test(a_covered_directory_is_the_childs_own_and_no_link_in_it_leads_out),
+                cmocka_unit_test(a_childs_root_is_the_whole_of_its_mounts_and_a_directory_is_covered_in_it),
                 cmocka_unit_test(what_cannot_run_says_why_and_leaves_no_child),
                 cmocka_unit_test(no_child_waits_for_what_others_sent),
         };
