@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "base/when.h"
 #include "net/socket.h"
+#include "shim/mps_program.h"
 #include "wire/own_file.h"
 
 #include <errno.h>
@@ -94,15 +95,18 @@ static int read_group(const struct flag *flag, const char *value, struct err *er
         return 0;
 }
 
-static int choose_paths(struct settings *settings, struct err *err)
+/* dir, state: as they were given; NULL: they were not */
+static int choose_paths(struct settings *settings, const char *dir, const char *state, struct err *err)
 {
-        const char *named = getenv("SUBLET_DIR");
-        bool is_default = !settings->dir[0] && !(named && *named);
+        const char *named = getenv("SUBLET_DIR"), *what = dir ? "--dir" : "SUBLET_DIR";
+        bool is_default = !dir && !(named && *named);
 
-        if (!settings->dir[0] &&
-            copy_path(settings->dir, sizeof(settings->dir), "SUBLET_DIR", is_default ? DEFAULT_DIR : named, err) < 0)
+        if (!dir)
+                dir = is_default ? DEFAULT_DIR : named;
+        if (copy_path(settings->dir, sizeof(settings->dir), what, dir, err) < 0 ||
+            (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))
                 return -EINVAL;
-        if (!settings->state[0])
+        if (!state)
                 (void)snprintf(settings->state, sizeof(settings->state), is_default ? DEFAULT_STATE : "%s/sublet.db",
                                settings->dir);
         return 0;
@@ -159,6 +163,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "only root and members of this group may lease and ask (default: every user)", NULL },
                 { "own-memory", 0, flag_text, &settings->own_memory, "FILE",
                   "what the driver takes unasked, of 'sublet doctor --measure' (default: " OWN_FILE ")", NULL },
+                { "host-root", 0, flag_text, &settings->host_root, "DIR", HOST_ROOT_HELP, NULL },
                 { "listen", 0, flag_once, &settings->listen, "ADDR:PORT",
                   "answer GET over TCP to anyone who can reach it; :" DAEMON_PORT " is on this machine\n"
                   "only, 0.0.0.0:" DAEMON_PORT " on all its addresses (default: off)",
@@ -182,8 +187,5 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         if (check_together(settings, err) < 0)
                 return -EINVAL;
         settings->stops_unmanaged = !strcmp(unmanaged, "stop");
-        if ((dir && copy_path(settings->dir, sizeof(settings->dir), "--dir", dir, err) < 0) ||
-            (state && copy_path(settings->state, sizeof(settings->state), "--state", state, err) < 0))
-                return -EINVAL;
-        return choose_paths(settings, err);
+        return choose_paths(settings, dir, state, err);
 }

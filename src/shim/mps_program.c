@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 /* An access control list as the kernel takes it. Source: include/uapi/linux/posix_acl_xattr.h. */
@@ -168,35 +171,47 @@ static int make_environment(char *const added[], size_t n_added, char ***ret)
         return 0;
 }
 
+/* Whether that is a program below `root`, as one sees it whose root that is: the driver's packages have links there. */
+static bool is_program(const char *root, const char *path)
+{
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+        _cleanup_(closep) int top = open(root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+        struct stat found;
+
+        fd = top < 0 ? -1 : (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
+        return fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_mode & 0111;
+}
+
 /* Where PATH has it. False: nowhere. */
-static bool program_find(char ret[static PATH_MAX])
+static bool program_find(const char *root, char ret[static PATH_MAX])
 {
         const char *path = getenv("PATH");
 
         for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; *path; path += *path == ':') {
                 int n = (int)strcspn(path, ":");
 
-                if (snprintf(ret, PATH_MAX, "%.*s/%s", n, path, MPS_PROGRAM) < PATH_MAX && access(ret, X_OK) == 0)
+                if (snprintf(ret, PATH_MAX, "%.*s/%s", n, path, MPS_PROGRAM) < PATH_MAX && is_program(root, ret))
                         return true;
                 path += n;
         }
         return false;
 }
 
-bool mps_is_there(void)
+bool mps_is_there(const char *root)
 {
         char where[PATH_MAX];
 
-        return program_find(where);
+        return program_find(root, where);
 }
 
-int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret)
+/* input: its standard input; -1: none. 0; -errno. */
+static int program_begin(const struct mps_at *at, char *const argv[], int input, pid_t *ret)
 {
         char pipe[MPS_PATH + 32], log[MPS_PATH + 32], visible[96], out[MPS_PATH], path[MPS_PATH];
         char *added[] = { pipe, log, visible };
         _cleanup_(freep) char **all = NULL;
         _cleanup_(closep) int output = -1;
-        struct process_child child = { .argv = argv, .n_fds = 3, .is_leader = true };
+        struct process_child child = { .argv = argv, .n_fds = 3, .is_leader = true, .root = at->root };
         char where[PATH_MAX];
 
         mps_path(at, "/pipe", path);
@@ -206,18 +221,52 @@ int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret
         (void)snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", at->uuid);
         mps_path(at, "/log/control.out", out);
         if (make_environment(added, at->uuid[0] ? 3 : 2, &all) < 0)
-                return ENOMEM;
+                return -ENOMEM;
 
-        if (!program_find(where))
-                return ENOENT;
+        if (!program_find(at->root, where))
+                return -ENOENT;
         output = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         if (output < 0)
-                return errno;
+                return -errno;
         child.program = where;
         child.covers = at->is_contained && input < 0 ? MPS_SHARED : NULL;
         child.environment = all;
         child.fds[0] = input >= 0 ? input : PROCESS_NULL;
         child.fds[1] = child.fds[2] = output;
         descriptors_settle(); /* K2 of process.h */
-        return -process_begin(&child, ret);
+        return process_begin(&child, ret);
+}
+
+static int quitter_begin(const struct mps_at *at, pid_t *ret)
+{
+        static const char word[] = "quit -t 1\n";
+        _cleanup_(closep) int input = memfd_create("sublet-mps", MFD_CLOEXEC);
+        char program[] = MPS_PROGRAM, *argv[] = { program, NULL };
+
+        if (input < 0 || write(input, word, sizeof(word) - 1) < 0 || lseek(input, 0, SEEK_SET) < 0)
+                return -errno;
+        return program_begin(at, argv, input, ret);
+}
+
+/* One server for all users: else a second user's clients would wait until the first user's have ended. */
+static int control_begin(const struct mps_at *at, pid_t *ret)
+{
+        char program[] = MPS_PROGRAM, foreground[] = "-f", multi[] = "-multiuser-server";
+        char *argv[] = { program, foreground, multi, NULL };
+
+        return program_begin(at, argv, -1, ret);
+}
+
+int mps_start_here(const struct mps_at *at, bool quits, pid_t *ret, struct err *err)
+{
+        int r = quits ? quitter_begin(at, ret) : control_begin(at, ret);
+
+        if (r == -ENOENT)
+                return err_say(err, r, "%s is nowhere in the PATH%s%s: it comes with the driver", MPS_PROGRAM,
+                               at->root ? " below " : "", at->root ? at->root : "");
+        if (r < 0)
+                return err_set(err, r, "%s (%s)", MPS_PROGRAM,
+                               at->is_contained ? "a group of containers needs root, and mounts of its own" :
+                                                  "try it by hand");
+        return 0;
 }

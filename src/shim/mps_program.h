@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's MPS control daemon as a program: where its files are, and how it is started. */
+/* NVIDIA's MPS control daemon as a program: where its files are, and how it is started. A daemon in a container has the
+ * shim spawner start it (spawner.h), which outlives the daemon, from the files of the machine: the program comes with
+ * the driver and is in no image. */
 #pragma once
 
 #include "shim/mps_server.h"
@@ -11,6 +13,8 @@ enum {
 };
 
 #define MPS_PROGRAM "nvidia-cuda-mps-control"
+#define HOST_ROOT_HELP                                                                                                 \
+        "in a container: where the machine's root is, whose " MPS_PROGRAM " is taken" /* of mps_at.root */
 
 /* One of a device: of a group, or of mode spatial. The texts are borrowed. */
 struct mps_at {
@@ -23,6 +27,8 @@ struct mps_at {
          * process of the machine but root's finds it. Clients and server meet in files of MPS_SHARED, too: those of
          * such a group have one of their own in its place. */
         bool is_contained;
+
+        const char *root; /* where the machine's root is, if ours is a container's; NULL: ours */
 };
 
 #define MPS_SHARED "/dev/shm"
@@ -37,7 +43,8 @@ int mps_make_directories(const struct mps_at *at, struct err *err); /* 0; -errno
  * step: its programs may be about to. 0; -errno. */
 int mps_restrict(const struct mps_at *at, struct err *err);
 
-bool mps_is_there(void); /* the program, in our PATH */
+bool mps_is_there(const char *root); /* the program, in our PATH, below that root; NULL: ours */
 
-/* 0; an errno. input: its standard input; -1: none. */
-int mps_spawn(const struct mps_at *at, char *const argv[], int input, pid_t *ret);
+/* Starts the control daemon (its directories are there), or, `quits`, the program that tells it to end, as a child of
+ * ours. 0; -errno. */
+int mps_start_here(const struct mps_at *at, bool quits, pid_t *ret, struct err *err);

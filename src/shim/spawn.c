@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts a shim as a child of the caller; see shim.h. */
+/* Starts a shim, or a program of MPS, by the spawner or as a child of the caller; see shim.h and spawner.h. */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -63,4 +63,11 @@ int shim_spawn(const struct shim_start *start, pid_t *ret_process, struct err *e
         if (r == SPAWNER_E_NONE)
                 return shim_spawn_here(start, ret_process, err);
         return r < 0 ? err_while(err, "starting the shim of '%s'", start->lease->tenant) : 0;
+}
+
+int mps_start(const struct mps_at *at, bool quits, pid_t *ret, struct err *err)
+{
+        int r = spawner_ask_mps(at, quits, ret, err);
+
+        return r == SPAWNER_E_NONE ? mps_start_here(at, quits, ret, err) : r;
 }

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/process.h"
 #include "base/err.h"
+#include "base/flags.h"
 #include "wire/directory.h"
 #include "shim/verbs.h"
 #include "net/socket.h"
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -23,24 +25,27 @@
 #include <sys/wait.h>
 
 static const char usage[] =
-        "usage: sublet keepers [--dir DIR]\n"
+        "usage: sublet keepers [OPTION...]\n"
         "Starts shims, the processes that enforce tenants' quotas, for a daemon that is replaced together with its "
         "container:\n"
-        "the shims are children of this process and outlive the daemon. A daemon with the same DIR finds it there. "
-        "After\n"
-        "SIGTERM it ends with its last shim.\n\n"
-        "      --dir DIR        the directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n";
+        "the shims are children of this process and outlive the daemon, and so are the control daemons of MPS. A "
+        "daemon "
+        "with\n"
+        "the same DIR finds it there. After SIGTERM it ends with its last shim.\n\n"
+        "\f\n";
 
 enum {
         PATIENCE_SEC = 2, /* for the request on a connection: no other is served meanwhile */
 };
 
 struct spawner {
-        const char *option;
+        const char *option, *host_root;
         char dir[PATH_MAX];   /* `option` as an absolute path */
         int listening_socket; /* -1: no more shims are started (H3) */
         int signals;          /* signalfd */
         unsigned int n_shims;
+        pid_t *others; /* of MPS */
+        size_t n_others;
 };
 
 /* ---- a request --------------------------------------------------------------------------------- */
@@ -54,7 +59,25 @@ static void spawner_reply(int socket, const char *type, pid_t process, const cha
         (void)message_send(socket, body, NULL, 0);
 }
 
-static int spawner_start(struct spawner *spawner, const struct message *message, pid_t *ret, struct err *err)
+static int mps_serve(struct spawner *spawner, const struct message *message, pid_t *ret, struct err *err)
+{
+        struct mps_at at = { .dir = spawner->dir, .root = spawner->host_root };
+        pid_t *others = realloc(spawner->others, (spawner->n_others + 1) * sizeof(*others));
+        bool quits;
+        int r;
+
+        if (!others)
+                return err_set(err, -ENOMEM, "starting " MPS_PROGRAM);
+        spawner->others = others;
+        if (message->n_fds || mps_request_parse(message->body, &at, &quits) < 0)
+                return err_say(err, -EPROTO, "the request is not understood");
+        r = mps_start_here(&at, quits, ret, err);
+        if (r == 0)
+                others[spawner->n_others++] = *ret;
+        return r;
+}
+
+static int shim_serve(struct spawner *spawner, const struct message *message, pid_t *ret, struct err *err)
 {
         struct shim_request request;
         struct shim_start start = { .lease = &request.lease,
@@ -70,12 +93,16 @@ static int spawner_start(struct spawner *spawner, const struct message *message,
                                       [SHIM_FD_INIT] = &start.init,
                                       [SHIM_FD_RECORD] = &start.record };
 
+        int r;
+
         if (strcmp(message_type(message), "start") != 0 ||
             shim_request_parse(message->body, message->n_fds, &request) < 0)
                 return err_say(err, -EPROTO, "the request is not understood");
         for (size_t i = 0; i < message->n_fds; i++)
                 *to[request.numbers[i]] = message->fds[i];
-        return shim_spawn_here(&start, ret, err);
+        r = shim_spawn_here(&start, ret, err);
+        spawner->n_shims += r == 0;
+        return r;
 }
 
 /* H2 */
@@ -99,27 +126,38 @@ static void spawner_serve(struct spawner *spawner)
                 return;
         if (message_receive(fd, &message) != MESSAGE_OK)
                 return;
-        r = spawner_start(spawner, &message, &process, &err);
+        r = (!strcmp(message_type(&message), "start_mps") ? mps_serve : shim_serve)(spawner, &message, &process, &err);
         if (r < 0) {
                 spawner_reply(fd, "failed", 0, err.text);
                 (void)fprintf(stderr, "sublet keepers: %s\n", err.text);
                 return;
         }
-        spawner->n_shims++;
         spawner_reply(fd, "started", process, "");
 }
 
 /* ---- until SIGTERM ----------------------------------------------------------------------------- */
 
+/* Whether it was one. */
+static bool other_forget(struct spawner *spawner, pid_t process)
+{
+        for (size_t i = 0; i < spawner->n_others; i++)
+                if (spawner->others[i] == process) {
+                        spawner->others[i] = spawner->others[--spawner->n_others];
+                        return true;
+                }
+        return false;
+}
+
 static void on_signal(struct spawner *spawner)
 {
         struct signalfd_siginfo info;
+        pid_t process;
 
         while (read(spawner->signals, &info, sizeof(info)) == sizeof(info))
                 if (info.ssi_signo != SIGCHLD)
                         closep(&spawner->listening_socket);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-                spawner->n_shims--;
+        while ((process = waitpid(-1, NULL, WNOHANG)) > 0)
+                spawner->n_shims -= !other_forget(spawner, process);
 }
 
 static int open_signals(void)
@@ -151,24 +189,18 @@ static int open_listening_socket(struct spawner *spawner, struct err *err)
         return r < 0 ? err_set(err, r, "listening on %s/keepers.sock", spawner->dir) : r;
 }
 
+/* -1; or how the verb ends */
 static int options(struct spawner *spawner, int argc, char **argv)
 {
-        const char *dir = getenv("SUBLET_DIR");
+        const struct flag flags[] = {
+                { "dir", 0, flag_text, &spawner->option, "DIR",
+                  "the directory of the daemon's sockets (default: /run/sublet)", "SUBLET_DIR" },
+                { "host-root", 0, flag_text, &spawner->host_root, "DIR", HOST_ROOT_HELP, NULL },
+        };
+        int code;
 
-        spawner->option = dir && *dir ? dir : "/run/sublet";
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        (void)fputs(usage, stdout);
-                        return 1;
-                }
-                if (!strcmp(argv[i], "--dir") && i + 1 < argc)
-                        spawner->option = argv[++i];
-                else if (!strncmp(argv[i], "--dir=", 6))
-                        spawner->option = argv[i] + 6;
-                else
-                        return -EINVAL;
-        }
-        return 0;
+        spawner->option = "/run/sublet";
+        return flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0 ? code : -1;
 }
 
 int shims_main(int argc, char **argv)
@@ -177,11 +209,8 @@ int shims_main(int argc, char **argv)
         struct err err = { 0 };
         int r = options(&spawner, argc, argv);
 
-        if (r != 0) {
-                if (r < 0)
-                        (void)fprintf(stderr, "sublet keepers: unknown option ('sublet keepers --help')\n");
-                return r < 0 ? 2 : 0;
-        }
+        if (r >= 0)
+                return r;
         (void)process_children_prepare(); /* a failure is said where a child is made */
         spawner.signals = open_signals();
         spawner.listening_socket = spawner.signals < 0 ? -1 : open_listening_socket(&spawner, &err);

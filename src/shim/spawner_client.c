@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request to the shim spawner (spawner.h): "start" with descriptors; the answer is "started" or "failed". */
+/* The requests to the shim spawner (spawner.h): "start" with descriptors, "start_mps"; the answer is "started" or
+ * "failed". */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -78,6 +79,40 @@ int spawner_ask(const struct shim_start *spawner_start, pid_t *ret_process, stru
         if (r != MESSAGE_OK)
                 return err_say(err, r < 0 ? r : -EIO, "the shim spawner takes no request");
         return spawner_receive(fd, ret_process, err);
+}
+
+int spawner_ask_mps(const struct mps_at *at, bool quits, pid_t *ret_process, struct err *err)
+{
+        int r = reach(at->dir, err);
+        _cleanup_(closep) int fd = r;
+        json_t *body;
+
+        if (r < 0)
+                return r == -ENOENT ? SPAWNER_E_NONE : r;
+        body = message_new("start_mps");
+        (void)json_object_set_new(body, "device", json_integer(at->device));
+        (void)json_object_set_new(body, "team", json_integer(at->team));
+        (void)json_object_set_new(body, "uuid", json_string(at->uuid));
+        (void)json_object_set_new(body, "contained", json_boolean(at->is_contained));
+        (void)json_object_set_new(body, "quits", json_boolean(quits));
+        r = message_send(fd, body, NULL, 0);
+        if (r != MESSAGE_OK)
+                return err_say(err, r < 0 ? r : -EIO, "the shim spawner takes no request");
+        return spawner_receive(fd, ret_process, err);
+}
+
+int mps_request_parse(const json_t *body, struct mps_at *ret, bool *ret_quits)
+{
+        int64_t device = message_number(body, "device", -1), team = message_number(body, "team", -1);
+
+        if (device < 0 || device >= LEASE_DEVICES_MAX || team < 0 || team > UINT32_MAX)
+                return -EPROTO;
+        ret->device = (unsigned int)device;
+        ret->team = (uint32_t)team;
+        ret->uuid = message_text(body, "uuid", "");
+        ret->is_contained = message_flag(body, "contained", false);
+        *ret_quits = message_flag(body, "quits", false);
+        return 0;
 }
 
 int shim_request_parse(const json_t *body, size_t n_fds, struct shim_request *ret)

@@ -65,6 +65,15 @@ static void check_start(const json_t *body, size_t n_fds)
         require(seen & 1u << SHIM_FD_DAEMON && request.lease.tenant[0]);
 }
 
+static void check_mps(const json_t *body)
+{
+        struct mps_at at = { 0 };
+        bool quits;
+
+        if (mps_request_parse(body, &at, &quits) == 0)
+                require(at.device < LEASE_DEVICES_MAX && at.uuid);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -76,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(json_is_object(body));
         check_request(body);
         check_lease(body);
+        check_mps(body);
         check_lease(json_object_get(body, "lease"));
         for (size_t n = 0; n <= MESSAGE_FDS + 1; n++)
                 check_start(body, n);

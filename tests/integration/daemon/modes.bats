@@ -140,7 +140,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         daemon_start
         run spatial a --mode spatial --mem 1G -- true
         [ "$status" -ne 0 ]
-        [[ $output == *"nvidia-cuda-mps-control: No such file or directory"* ]]
+        [[ $output == *"nvidia-cuda-mps-control is nowhere in the PATH: it comes with the driver"* ]]
         [ "${#lines[@]}" -eq 1 ]
         [ -z "$("$sublet" ps -q)" ]
 }

@@ -16,6 +16,10 @@ setup() {
 teardown() {
         kill -CONT "${home:-0}" 2> /dev/null || true
         node_end
+        # shellcheck disable=SC2013  # words are wanted
+        for control in $(grep -lz "^CUDA_MPS_PIPE_DIRECTORY=$machine/" /proc/[0-9]*/environ 2> /dev/null | cut -d/ -f3); do
+                kill -9 "$control" 2> /dev/null || true
+        done
         kill -9 "${home:-}" 2> /dev/null || true
         machine_end
 }
@@ -98,6 +102,46 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         wait_for eval '[ "$("$sublet" ps -q)" = b ]'
 }
 
+fake() { echo "$BATS_TEST_DIRNAME/../../fakes/mps"; } # of MPS
+control() { cut -d' ' -f1 "$machine/node/mps/0-1/control"; }
+
+@test "a group's MPS server is the spawner's, too: the daemon's container is replaced, and its clients go on" {
+        PATH=$(fake):$PATH home_start
+        daemon_start # which has no such program
+        lodger a --group chat --mem 1G -- "$(fake)/nvidia-cuda-mps-control" client wait
+        wait_for eval 'grep -q group=0x0 "$machine/a"'
+        first=$(control)
+        [ "$(ps -o ppid= -p "$first")" -eq "$home" ]
+        container_end
+        daemon_start
+        wait_for is_running a
+        [ "$(control)" = "$first" ]
+        run -0 on "$sublet" run -q --group chat --mem 1G -- "$(fake)/nvidia-cuda-mps-control" client
+        [[ $output == *group=0x0* ]]
+        "$sublet" end a
+        wait_for is_gone "$first"
+        wait_for eval '[ -z "$(pgrep -P "$home")" ]'
+}
+
+@test "a spawner that is to end does not wait for an MPS server, and without the program a group is refused, with the reason" {
+        PATH=$(fake):$PATH home_start
+        daemon_start
+        lodger a --group chat --mem 1G -- "$(fake)/nvidia-cuda-mps-control" client wait
+        wait_for eval 'grep -q group=0x0 "$machine/a"'
+        first=$(control)
+        shim=$("$sublet" ps --json | jq '.[0].keeper')
+        container_end
+        kill -9 "$shim"
+        kill "$home"
+        wait_for is_gone "$home"
+        kill -9 "$first"
+        home_start
+        daemon_start
+        run --separate-stderr on "$sublet" run --group chat --mem 1G -- true
+        [ "$status" -eq 125 ]
+        [[ $stderr == *'the shim spawner: nvidia-cuda-mps-control is nowhere in the PATH: it comes with the driver'* ]] || { echo "$stderr"; return 1; }
+}
+
 @test "a spawner that does not answer costs a tenant one line, and the daemon goes on" {
         home_start
         daemon_start
@@ -115,7 +159,8 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         [ "$(stat -c %a "$machine/node/keepers.sock")" = 600 ]
         /usr/bin/python3 - "$machine/node/keepers.sock" <<'X'
 import json, socket, sys
-for body in (b"{", b"{}", b'{"v":1,"type":"start"}', b'{"v":1,"type":"start","lease":{},"numbers":[]}'):
+for body in (b"{", b"{}", b'{"v":1,"type":"start"}', b'{"v":1,"type":"start","lease":{},"numbers":[]}',
+        b'{"v":1,"type":"start_mps"}', b'{"v":1,"type":"start_mps","device":-1,"team":0}', b'{"v":1,"type":"start_mps","device":0,"team":4294967296}'):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.settimeout(10)
     s.connect(sys.argv[1])

@@ -7,7 +7,7 @@
 #include "base/process.h"
 #include "gate/gate.h"
 #include "daemon/state/daemon.h"
-#include "shim/mps_program.h"
+#include "shim/spawner.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
 
@@ -51,7 +51,8 @@ static struct mps_at at_of(const struct mps *mps)
                                 .device = mps->device,
                                 .team = mps->team,
                                 .owner = tenant ? tenant->lease.owner : 0,
-                                .is_contained = tenant && mps->team && tenant->lease.container.id[0] };
+                                .is_contained = tenant && mps->team && tenant->lease.container.id[0],
+                                .root = mps->daemon->settings.host_root };
 }
 
 void mps_file(const struct mps *mps, const char *name, char *ret)
@@ -156,28 +157,14 @@ static void mps_fail(struct mps *mps, const char *why)
                 mps->n_failures++;
 }
 
-/* One server for all users: else a second user's clients would wait until the first user's have ended. */
-static void mps_start(struct mps *mps)
+static void mps_control_start(struct mps *mps)
 {
-        char program[] = MPS_PROGRAM, foreground[] = "-f", multi[] = "-multiuser-server";
-        char *argv[] = { program, foreground, multi, NULL };
         struct err err = { 0 };
         struct mps_at at = at_of(mps);
-        char why[128];
-        int r;
 
-        if (mps_make_directories(&at, &err) < 0) {
-                mps_fail(mps, err.text);
-                return;
-        }
-        r = mps_spawn(&at, argv, -1, &mps->control);
-        if (r) {
+        if (mps_make_directories(&at, &err) < 0 || mps_start(&at, false, &mps->control, &err) < 0) {
                 mps->control = 0;
-                (void)snprintf(why, sizeof(why), "%s: %s (%s)", MPS_PROGRAM, strerror(r),
-                               r == ENOENT     ? "it comes with the driver; is it in the daemon's PATH?" :
-                               at.is_contained ? "a group of containers needs root, and mounts of its own" :
-                                                 "try it by hand");
-                mps_fail(mps, why);
+                mps_fail(mps, err.text);
                 return;
         }
         mps->begun = mps_begun(mps->control);
@@ -203,15 +190,12 @@ static void mps_forget(struct mps *mps)
 
 static void mps_quit(struct mps *mps)
 {
-        static const char word[] = "quit -t 1\n";
-        _cleanup_(closep) int input = memfd_create("sublet-mps", MFD_CLOEXEC);
-        char program[] = MPS_PROGRAM, *argv[] = { program, NULL };
         struct mps_at at = at_of(mps);
+        struct err err = { 0 };
 
         mps->ending_since = clock_now();
         write_server_file(mps, 0);
-        if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
-            mps_spawn(&at, argv, input, &mps->quitter) == 0) /* reaped with the others */
+        if (mps_start(&at, true, &mps->quitter, &err) == 0) /* reaped with the others */
                 mps->quitter_begun = mps_begun(mps->quitter);
 }
 
@@ -297,7 +281,7 @@ static void mps_advance(struct mps *mps, bool wanted)
                 if (is_first && has_any(mps, TENANT_RUNNING))
                         emit_fault(mps,
                                    "the control daemon has ended while no daemon was there; another one is started");
-                mps_start(mps);
+                mps_control_start(mps);
         }
 }
 

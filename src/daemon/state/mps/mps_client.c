@@ -29,7 +29,7 @@ static struct way_view way_view_of(const struct daemon *daemon, const struct mes
         struct way_view view = { .has_goal = lease->goal,
                                  .has_job = lease->job[0],
                                  .is_suspended_at_times = lease->sleep_after || lease->swap,
-                                 .has_program = mps_is_there(),
+                                 .has_program = mps_is_there(daemon->settings.host_root),
                                  .class = lease->class };
 
         for (unsigned int i = 0; i < daemon->n_devices; i++)
