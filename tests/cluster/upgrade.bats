@@ -26,11 +26,12 @@ teardown() {
 # What is in FILE, as JSON with the image that is here; daemon and shims on the machine with the simulated GPUs
 manifests() {
         kubectl create -n sublet --dry-run=client -o json -f "$root/deploy/kubernetes/$1" | jq -c --arg dir "$machine_dir" --arg preload "$machine_preload" \
-                --arg libraries "$machine_libraries" '
+                --arg libraries "$machine_libraries" --arg mps "$root/tests/fakes/mps" '
                 ([$dir, ($preload | sub("/[^/]*$"; "")), ($libraries | split(":")[])] | unique | to_entries) as $folders |
                 (.spec.template.spec.containers // empty | .[].image) = "localhost/sublet:0.1.0" |
                 if .kind == "DaemonSet" and .metadata.name != "device-plugin" then .spec.template.spec |= (
-                        .containers[0].env += [{name: "SUBLET_SIM", value: $dir}, {name: "LD_PRELOAD", value: $preload}, {name: "LD_LIBRARY_PATH", value: $libraries}] |
+                        .containers[0].env += [{name: "SUBLET_SIM", value: $dir}, {name: "LD_PRELOAD", value: $preload}, {name: "LD_LIBRARY_PATH", value: $libraries},
+                                {name: "PATH", value: ($mps + ":/usr/local/bin:/usr/bin:/bin")}] |
                         .containers[0].volumeMounts += [$folders[] | {name: "sim\(.key)", mountPath: .value}] |
                         .volumes += [$folders[] | {name: "sim\(.key)", hostPath: {path: .value}}]) else . end'
 }
@@ -75,6 +76,44 @@ is_ready() { # KIND/NAME
         grows one
         agree
         gone
+}
+
+# as_client GROUP: a filter for $with: a pod of that group, with what the fake in MPS's place needs to run in it
+as_client() {
+        printf '%s' '.metadata.annotations = {"sublet.dev/group": "'"$1"'"} |
+                .spec.volumes = [{name: "usr", hostPath: {path: "/usr"}}, {name: "lib", hostPath: {path: "/lib"}}, {name: "lib64", hostPath: {path: "/lib64"}},
+                        {name: "f", hostPath: {path: "'"$root/tests/fakes/mps"'"}}] |
+                .spec.containers[].volumeMounts = [.spec.volumes[] | {name, mountPath: ("/" + .name), readOnly: true}]'
+}
+
+has_clients() { "$sublet" ps --json | jq -e --arg want "$1" '[.[].group] | sort | join(" ") == $want'; }
+
+@test "pods of a group have one MPS server, of the node's own files: it outlives the daemon's pod, and ends after the last of them" {
+        local name place control
+        with=$(as_client chat)
+        for name in a b; do pod $name "$(rents main 2 20 'exec /usr/bin/python3 /f/nvidia-cuda-mps-control client wait')" || { echo "$said"; return 1; }; done
+        with=$(as_client other)
+        pod c "$(rents main 2 20 'exec /usr/bin/python3 /f/nvidia-cuda-mps-control client wait')"
+        for name in a b c; do says $name client=; done
+        has_clients 'chat chat other'
+        for name in a b c; do [ "$(word $name group) $(word $name channel)" = '0x0 0x0' ]; done
+        [ "$(kubectl exec a -- cat /tmp/nvidia-mps/server)" = "$(kubectl exec b -- cat /tmp/nvidia-mps/server)" ]
+        [ "$(kubectl exec a -- cat /tmp/nvidia-mps/server)" != "$(kubectl exec c -- cat /tmp/nvidia-mps/server)" ]
+        place=$(grep -lF "$(kubectl exec a -- cat /tmp/nvidia-mps/server)" /run/sublet/mps/*/pipe/server)
+        place=${place%/pipe/server}
+        control=$(cut -d' ' -f1 "$place/control")
+        [ "$(tr '\0' '\n' < "/proc/$control/cmdline" | sed -n 2p)" = "$root/tests/fakes/mps/nvidia-cuda-mps-control" ]
+        [ ! -e "/proc/$control/root/host" ] # no image's root
+        old=$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)
+        kubectl -n sublet delete --wait=false "$old"
+        until_ok 90 eval '[ "$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)" != "'"$old"'" ]'
+        until_ok 90 is_ready daemonset/daemon
+        until_ok 60 has_clients 'chat chat other'
+        [ "$(cut -d' ' -f1 "$place/control")" = "$control" ]
+        kubectl exec a -- /usr/bin/python3 /f/nvidia-cuda-mps-control client | grep group=0x0
+        gone
+        until_ok 30 test ! -e "$place"
+        [ ! -e "/proc/$control" ]
 }
 
 @test "extender and webhook run as their manifests say, and one extender decides" {
