@@ -57,3 +57,30 @@ teardown() {
         [[ $output = *'you may not change'* ]]
         agree
 }
+
+# all_stay NAME...: none has left or was started again
+all_stay() {
+        local name
+        for name; do
+                [ "$(kubectl get pod "$name" -o json | jq -c '[.status.phase, .metadata.deletionTimestamp, .status.containerStatuses[0].restartCount]')" = '["Running",null,0]' ] || return 1
+        done
+}
+
+@test "for a pod of higher priority with the annotation nobody is evicted, though the GPUs are full: all of them compute" {
+        local name
+        jq -cn '{apiVersion: "scheduling.k8s.io/v1", kind: "PriorityClass", metadata: {name: "high"}, value: 1000}' | kubectl create -f -
+        for name in a b c d; do pod $name "$(rents main 8 "" "$deep")" || { echo "$said"; return 1; }; done
+        for name in a b c d; do phase $name Running; done
+        with='.spec.priorityClassName = "high"'
+        pod without "$(rents main 8 "" "$deep")"
+        until_ok 60 eval 'kubectl describe pod without | grep -q "the most free is 0 B"'
+        with="$with | $swaps"
+        pod h "$(rents main 8 "" "$deep")" || { echo "$said"; return 1; }
+        phase h Running
+        for name in a b c d h; do grows $name; done
+        all_stay a b c d h
+        phase_is without Pending
+        until_ok 60 has_tenants 5
+        agree
+        kubectl delete priorityclass high
+}
