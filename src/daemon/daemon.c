@@ -334,7 +334,9 @@ static int daemon_serve(struct daemon *daemon, struct err *err)
                    daemon->n_devices, daemon->backend.release);
         if (daemon->url[0])
                 (void)fprintf(stderr, "sublet daemon: %s answers %s\n", daemon->url,
-                              daemon->settings.token ? "who has the token" : "whoever can reach it");
+                              daemon->settings.token   ? "who has the token" :
+                              daemon->settings.callers ? "who has a certificate" :
+                                                         "whoever can reach it");
         notify("READY=1");
         r = loop_run(daemon->loop);
         notify("STOPPING=1");

@@ -119,10 +119,12 @@ static int check_together(const struct settings *settings, struct err *err)
 
         if (settings->listen && socket_where_parse(settings->listen, host, &port, err) < 0)
                 return -EINVAL;
-        if ((settings->token || settings->cert || settings->key) && !settings->listen)
-                return err_say(err, -EINVAL, "--token, --cert and --key are for --listen ADDR:PORT");
+        if ((settings->token || settings->cert || settings->key || settings->callers) && !settings->listen)
+                return err_say(err, -EINVAL, "--token, --cert, --key and --callers are for --listen ADDR:PORT");
         if (!settings->cert != !settings->key)
                 return err_say(err, -EINVAL, "TLS needs both: --cert FILE and --key FILE");
+        if (settings->callers && !settings->cert)
+                return err_say(err, -EINVAL, "--callers is for HTTPS: give --cert and --key");
         if (settings->swap && settings->overcommits)
                 return err_say(err, -EINVAL,
                                "--swap promises what device and host hold together, --overcommit more than there is: "
@@ -172,6 +174,8 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
                   "with --listen: answer who sends what this file holds, as bearer token or password", NULL },
                 { "cert", 0, flag_text, &settings->cert, "FILE", "with --listen: certificate, PEM: serve HTTPS", NULL },
                 { "key", 0, flag_text, &settings->key, "FILE", "its private key", NULL },
+                { "callers", 0, flag_text, &settings->callers, "FILE",
+                  "with --cert: authorities, PEM: answer who shows a certificate of one of them", NULL },
         };
         int operand;
 

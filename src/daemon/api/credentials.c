@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/state/daemon.h"
+#include "net/http/caller.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,6 +67,22 @@ static int check_token(const char *path, char *token, struct err *err)
         return 0;
 }
 
+/* libmicrohttpd takes a file without one for nobody, in silence. */
+static int check_callers(const char *path, const char *callers, struct err *err)
+{
+        const gnutls_datum_t text = { .data = (unsigned char *)(uintptr_t)callers,
+                                      .size = (unsigned int)strlen(callers) };
+        gnutls_x509_crt_t *list = NULL;
+        unsigned int n = 0;
+
+        if (gnutls_x509_crt_list_import2(&list, &n, &text, GNUTLS_X509_FMT_PEM, 0) < 0)
+                n = 0;
+        for (unsigned int i = 0; i < n; i++)
+                gnutls_x509_crt_deinit(list[i]);
+        gnutls_free(list);
+        return n ? 0 : err_say(err, -EINVAL, "--callers %s: no certificate of an authority is in it", path);
+}
+
 int credentials_read(struct credentials *credentials, const struct settings *settings, struct err *err)
 {
         int r;
@@ -78,6 +95,10 @@ int credentials_read(struct credentials *credentials, const struct settings *set
                 r = read_file("--cert", settings->cert, &credentials->certificate, err);
         if (r == 0)
                 r = read_file("--key", settings->key, &credentials->key, err);
+        if (r == 0)
+                r = read_file("--callers", settings->callers, &credentials->callers, err);
+        if (r == 0 && credentials->callers)
+                r = check_callers(settings->callers, credentials->callers, err);
         if (r < 0)
                 credentials_done(credentials);
         return r;
@@ -87,6 +108,7 @@ void credentials_done(struct credentials *credentials)
 {
         free(credentials->token);
         free(credentials->certificate);
+        free(credentials->callers);
         if (credentials->key)
                 explicit_bzero(credentials->key, strlen(credentials->key));
         free(credentials->key);
@@ -115,12 +137,25 @@ static bool is_password(const struct credentials *credentials, struct MHD_Connec
         return is;
 }
 
-bool credentials_fit(const struct credentials *credentials, struct MHD_Connection *connection, const char *path)
+bool credentials_is_open(const char *path)
+{
+        return !strcmp(path, "/healthz") || !strcmp(path, "/readyz");
+}
+
+bool credentials_has_caller(const struct credentials *credentials, struct MHD_Connection *connection)
+{
+        const union MHD_ConnectionInfo *info =
+                credentials->callers ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+
+        return !credentials->callers || (info && caller_is_known(info->tls_session, NULL));
+}
+
+bool credentials_has_token(const struct credentials *credentials, struct MHD_Connection *connection)
 {
         static const char bearer[] = "Bearer ";
         const char *shown;
 
-        if (!credentials->token || !strcmp(path, "/healthz") || !strcmp(path, "/readyz"))
+        if (!credentials->token)
                 return true;
         shown = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
         if (!shown)

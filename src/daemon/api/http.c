@@ -202,6 +202,7 @@ static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, con
 static void call_answer(struct call *call, const char *method, const char *path)
 {
         const char *host = MHD_lookup_connection_value(call->call.connection, MHD_HEADER_KIND, "Host");
+        bool is_guarded = call->is_tcp && !credentials_is_open(path);
 
         call->is_answered = true;
         call->request.path = path;
@@ -215,7 +216,10 @@ static void call_answer(struct call *call, const char *method, const char *path)
                 api_error(&call->response, (int)call->call.refused, "%s: try again",
                           call->call.refused == MHD_HTTP_TOO_MANY_REQUESTS ? "other calls of yours hold too much" :
                                                                              "too many large calls at once");
-        else if (call->is_tcp && !credentials_fit(&call->http->credentials, call->call.connection, path))
+        else if (is_guarded && !credentials_has_caller(&call->http->credentials, call->call.connection))
+                api_error(&call->response, API_FORBIDDEN,
+                          "a certificate is needed that an authority of the daemon's --callers has signed");
+        else if (is_guarded && !credentials_has_token(&call->http->credentials, call->call.connection))
                 api_error(&call->response, API_UNAUTHORIZED,
                           "'Authorization: Bearer TOKEN' is needed, with what the file of the daemon's --token holds");
         else if (!know_peer(call))
@@ -329,11 +333,14 @@ static int guard_open(struct listener *listener, struct err *err)
 static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
 {
         struct listener *listener = &http->listeners[http->n_listeners];
-        const char *cert = is_tcp ? http->credentials.certificate : NULL;
-        const struct MHD_OptionItem more[] = { { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0,
-                                                 (void *)(uintptr_t)cert },
-                                               { MHD_OPTION_HTTPS_MEM_KEY, 0, http->credentials.key },
-                                               { MHD_OPTION_END, 0, NULL } };
+        const char *cert = is_tcp ? http->credentials.certificate : NULL,
+                   *callers = is_tcp ? http->credentials.callers : NULL;
+        const struct MHD_OptionItem more[] = {
+                { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, (void *)(uintptr_t)cert },
+                { MHD_OPTION_HTTPS_MEM_KEY, 0, http->credentials.key },
+                { callers ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, (void *)(uintptr_t)callers },
+                { MHD_OPTION_END, 0, NULL }
+        };
         const union MHD_DaemonInfo *info;
         int r;
 

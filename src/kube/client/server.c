@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "kube/client/authority.h"
-#include "kube/client/caller.h"
+#include "net/http/caller.h"
 #include "net/http/server.h"
 #include "net/socket.h"
 

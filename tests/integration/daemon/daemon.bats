@@ -538,14 +538,50 @@ status() {
         "$sublet" ps -q # the socket needs none
 }
 
+# signed NAME USAGE: a certificate of the authority NAME.crt, for that usage, in NAME-USAGE.crt and .key
+signed() {
+        (
+                cd "$machine"
+                [ -e "$1.crt" ] || openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$1" -keyout "$1.key" -out "$1.crt"
+                openssl req -newkey rsa:2048 -nodes -subj "/CN=$1 $2" -keyout "$1-$2.key" -out request
+                openssl x509 -req -in request -CA "$1.crt" -CAkey "$1.key" -CAcreateserial -days 2 -out "$1-$2.crt" \
+                        -extfile <(echo "extendedKeyUsage=$2"; echo subjectAltName=IP:127.0.0.1)
+        ) 2> "$machine/openssl"
+}
+
+as() { status --cert "$machine/$1.crt" --key "$machine/$1.key" "${@:2}"; }
+
+@test "with an authority of callers the port answers who shows a certificate of it for callers, and says to all how it is" {
+        local url path
+        signed ours serverAuth
+        signed ours clientAuth
+        signed others clientAuth
+        daemon_start --listen :0 --cert "$machine/ours-serverAuth.crt" --key "$machine/ours-serverAuth.key" --callers "$machine/ours.crt"
+        wait_for grep -q 'answers who has a certificate$' "$machine/daemon"
+        url=$(sed -n 's|^sublet daemon: \(https://127.0.0.1:[0-9]*/\) .*|\1|p' "$machine/daemon")
+        export CURL_CA_BUNDLE=$machine/ours.crt
+        for path in '' v1/tenants v1/events metrics nothing; do
+                [ "$(status "$url$path")" = 403 ]
+                jq -e '.error | contains("--callers")' "$machine/body"
+                [ "$(as others-clientAuth "$url$path")" = 403 ]
+                [ "$(as ours-serverAuth "$url$path")" = 403 ]
+        done
+        for path in '' v1/tenants metrics; do [ "$(as ours-clientAuth "$url$path")" = 200 ]; done
+        [ "$(as ours-clientAuth -X DELETE "${url}v1/tenants/one")" = 405 ]
+        for path in healthz readyz; do [ "$(status "$url$path")" = 200 ]; done
+        "$sublet" ps -q # the socket needs none
+}
+
 @test "a token or certificate that cannot be used is refused in one line" {
         local token=$machine/token
         echo short > "$machine/short"
         printf '0123456789abcdef\n0123456789abcdef\n' > "$machine/two"
         echo '0123456789 abcdef' > "$machine/blank"
         echo 0123456789abcdef > "$token"
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=c -keyout "$machine/k.pem" -out "$machine/c.pem" 2> "$machine/openssl"
         for bad in "--token $machine/short" "--token $machine/two" "--token $machine/blank" "--token $machine/none" \
-                "--cert $token" "--key $token" "--cert $token --key $token" "--cert $machine/none --key $token"; do
+                "--cert $token" "--key $token" "--cert $token --key $token" "--cert $machine/none --key $token" \
+                "--callers $machine/none" "--cert $machine/c.pem --key $machine/k.pem --callers $token"; do
                 # shellcheck disable=SC2086 # words
                 run on "$sublet" daemon --dir "$machine/x" --listen :0 $bad
                 echo "$output"

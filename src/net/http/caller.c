@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/client/caller.h"
+#include "net/http/caller.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* A caller's name is compared with all its bytes, so no authority's other customers pass for the scheduler. */
 #include "unit.h"
 
-#include "kube/client/caller.h"
+#include "net/http/caller.h"
 
 #include <string.h>
 
