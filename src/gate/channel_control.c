@@ -39,17 +39,6 @@ static bool is_group(uint32_t class_number)
 
 /* ---- what there is ------------------------------------------------------------------------------- */
 
-uint32_t channel_control_reserve(struct request *request)
-{
-        uint32_t class_number = request->call.class_or_cmd;
-
-        if (!is_group(class_number) && !RM_CLASS_IS_CHANNEL(class_number))
-                return RM_STATUS_OK;
-        return channels_reserve(&request->gate->channels, is_group(class_number)) < 0 ?
-                       RM_STATUS_INSUFFICIENT_RESOURCES :
-                       RM_STATUS_OK;
-}
-
 static void put_group(struct request *request, const struct ledger_object *object, int device)
 {
         struct group group = { .client = object->client,

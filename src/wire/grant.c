@@ -13,7 +13,7 @@
 #include <sys/sysinfo.h>
 
 enum {
-        /* Of 2048 groups of a run list, a CUDA context takes 4; of 2048 channels 20. */
+        /* On all devices. Of one it has a part: gate/channel_parts.c. */
         GROUPS_MAX = 512,
         CHANNELS_MAX = 1536,
 };

@@ -46,7 +46,23 @@ static size_t *reserved(struct channels *channels, bool is_group)
         return is_group ? &channels->n_groups_reserved : &channels->n_reserved;
 }
 
+static size_t count_of(struct channels *channels, bool is_group, int device)
+{
+        size_t n = *reserved(channels, is_group);
+
+        for (size_t i = 0; i < channels->n_groups && is_group; i++)
+                n += channels->groups[i].device == device;
+        for (size_t i = 0; i < channels->n && !is_group; i++)
+                n += channels->items[i].is.device == (unsigned int)device;
+        return n;
+}
+
 int channels_reserve(struct channels *channels, bool is_group)
+{
+        return channels_reserve_of(channels, is_group, -1, SIZE_MAX);
+}
+
+int channels_reserve_of(struct channels *channels, bool is_group, int device, size_t most)
 {
         LOCKED(&channels->lock);
         size_t n = is_group ? channels->n_groups + channels->n_groups_reserved : channels->n + channels->n_reserved;
@@ -54,6 +70,8 @@ int channels_reserve(struct channels *channels, bool is_group)
 
         if (n >= (is_group ? channels->n_groups_max : channels->n_max))
                 return -ENOSPC;
+        if (most < SIZE_MAX && count_of(channels, is_group, device) >= most)
+                return -EDQUOT;
         r = is_group ? array_grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
                        array_grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
         if (r == 0)

@@ -55,8 +55,10 @@ struct channels {
 void channels_init(struct channels *channels, size_t n_max, size_t n_groups_max);
 void channels_done(struct channels *channels);
 
-/* Room for one more channel, or group. 0; -ENOSPC; -ENOMEM. */
+/* Room for one more channel, or group. 0; -ENOSPC; -ENOMEM. _of: of a device, which may have so many; -EDQUOT: it has.
+ * What is reserved and not there yet counts on every device. */
 int channels_reserve(struct channels *channels, bool is_group);
+int channels_reserve_of(struct channels *channels, bool is_group, int device, size_t most);
 void channels_unreserve(struct channels *channels, bool is_group);
 
 /* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's, so that what

@@ -254,10 +254,10 @@ uint32_t channel_alloc(struct request *request, struct object *object, struct pa
         struct channel *channel;
         bytes taken;
 
-        if (!object->gpu)
-                return SIM_STATUS_INVALID_PARENT;
-        if (!params->size)
-                return RM_STATUS_INVALID_ARGUMENT;
+        if (!object->gpu || !params->size)
+                return object->gpu ? RM_STATUS_INVALID_ARGUMENT : SIM_STATUS_INVALID_PARENT;
+        if (object->gpu->n_channels_now > object->gpu->machine->faults.channel_ids - 1) /* 0: never */
+                return RM_STATUS_NO_MEMORY;
         channel = calloc(1, sizeof(*channel));
         if (!channel)
                 return RM_STATUS_NO_MEMORY;
@@ -275,6 +275,7 @@ uint32_t channel_alloc(struct request *request, struct object *object, struct pa
         channel->refs = 1;
         channel->taken = taken;
         channel->cid = ++object->gpu->n_channels;
+        object->gpu->n_channels_now++;
         if (!channel->group->context)
                 channel->group->context = channel->cid;
         runlist_add_queue(&channel->group->run, &channel->run);
@@ -292,6 +293,7 @@ void channel_unref(struct channel *channel)
 
         if (!channel || --channel->refs)
                 return;
+        channel->group->gpu->n_channels_now--;
         now = channel->group->gpu->machine->now;
         for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run; run = next) {
                 next = run->next;

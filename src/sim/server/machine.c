@@ -149,6 +149,7 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_numa_node:
         case FAULT_own_group:
         case FAULT_own_channel:
+        case FAULT_channel_ids:
         case FAULT_own_space:
         case FAULT_own_client:
         case FAULT_copy_fault_at:

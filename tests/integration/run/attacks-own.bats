@@ -84,3 +84,33 @@ host_attack() {
         wait_for eval '[ "$(host_mib)" -eq 0 ]'
         books_are_empty
 }
+
+# beside_channels COMMAND...: what another program of that kind gets beside one that takes all channels it can, in $got
+beside_channels() {
+        local out=$BATS_TEST_TMPDIR/out in=$BATS_TEST_TMPDIR/in
+        rm -f "$in" "$out" && mkfifo "$in"
+        "$@" "$plain/tests/hostile/attack-channels-all" < "$in" > "$out" 2>&1 3>&- &
+        attacker=$!
+        exec 7> "$in"
+        wait_for grep -qE '^(holding|setup|cannot)' "$out"
+        got=$("$@" "$plain/tests/gpu/gpu-families" alloc 64 128 2>&1) || true
+        exec 7>&-
+        wait "$attacker" || true
+        attacker=''
+        said=$(cat "$out")
+        echo "$said; the other: $got"
+}
+
+@test "channels, of which a device has only so many, are divided: one that takes all it can leaves others theirs" {
+        on "$sublet" sim --dir "$machine_dir" --fault channel-ids=2048
+        beside_channels on
+        [ "$(value channels "$said")" = 2048 ]
+        [[ $got != *got_mib=128* ]] || { echo "no attack"; return 1; }
+        beside_channels tenant --mem 6G --
+        [ "$(value channels "$said")" = 512 ] # a quarter of the memory
+        [[ $got = *got_mib=128* ]]
+        beside_channels tenant --mem 1G --
+        [ "$(value channels "$said")" = 320 ] # 16 contexts at least
+        [[ $got = *got_mib=128* ]]
+        [ "$(field DENIED)" -gt 0 ] # the attack has ended last
+}

@@ -49,6 +49,27 @@ static void a_reservation_bounds_what_is_put_and_goes_back(void **state)
         channels_done(&channels);
 }
 
+static void a_device_has_a_part_for_each_tenant(void **state)
+{
+        struct channels channels;
+
+        (void)state;
+        channels_init(&channels, 100, 100);
+        for (uint32_t i = 1; i <= 3; i++) {
+                assert_int_equal(channels_reserve_of(&channels, false, 0, 3), 0);
+                channels_unreserve(&channels, false);
+                channel_put(&channels, channel(1, i, 9, true)); /* of device 0 */
+        }
+        assert_int_equal(channels_reserve_of(&channels, false, 0, 3), -EDQUOT);
+        assert_int_equal(channels_reserve_of(&channels, false, 0, 4), 0); /* and is not there yet */
+        assert_int_equal(channels_reserve_of(&channels, false, 0, 4), -EDQUOT);
+        assert_int_equal(channels_reserve_of(&channels, false, 1, 2), 0);
+        assert_int_equal(channels_reserve_of(&channels, false, 1, 2), -EDQUOT);
+        assert_int_equal(channels_reserve_of(&channels, true, 0, 1), 0);
+        assert_int_equal(channels_reserve_of(&channels, true, 0, 1), -EDQUOT);
+        channels_done(&channels);
+}
+
 static void copies_are_of_one_device_and_one_group_on_whatever_engine(void **state)
 {
         struct channels channels;
@@ -160,6 +181,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(graphics_and_compute_are_engines_1_to_8),
                 cmocka_unit_test(a_reservation_bounds_what_is_put_and_goes_back),
+                cmocka_unit_test(a_device_has_a_part_for_each_tenant),
                 cmocka_unit_test(copies_are_of_one_device_and_one_group_on_whatever_engine),
                 cmocka_unit_test(a_handle_that_comes_again_replaces_and_is_counted_on),
                 cmocka_unit_test(a_group_is_found_by_client_and_handle),
