@@ -13,6 +13,10 @@
 
 #define GPU "nvidia.com/gpu"
 
+enum {
+        KEY_SHOWN = 80, /* bytes of a key in a message */
+};
+
 struct reader {
         const char *file;
         const struct conf_lines *lines;
@@ -27,14 +31,24 @@ struct key {
         int (*read)(struct reader *reader, const json_t *in, const char *key, const json_t *value);
 };
 
+/* A key of the file's, which may hold anything, as a part of one line. */
+static const char *shown(const char *key, char ret[static KEY_SHOWN])
+{
+        (void)snprintf(ret, KEY_SHOWN, "%s", key);
+        for (char *at = ret; *at; at++)
+                if ((unsigned char)*at < ' ' || *at == 127)
+                        *at = '?';
+        return ret;
+}
+
 static int complain(struct reader *reader, const json_t *in, const char *key, const char *what)
 {
         size_t line = conf_line_of_key(reader->lines, in, key);
-        char at[24] = "";
+        char at[24] = "", text[KEY_SHOWN];
 
         if (line)
                 (void)snprintf(at, sizeof(at), ":%zu", line);
-        return err_say(reader->err, -EINVAL, "%s%s: %s: %s", reader->file, at, key, what);
+        return err_say(reader->err, -EINVAL, "%s%s: %s: %s", reader->file, at, shown(key, text), what);
 }
 
 static int read_mapping(struct reader *reader, const json_t *in, const char *name, const json_t *mapping,

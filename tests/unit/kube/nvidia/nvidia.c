@@ -76,6 +76,7 @@ static void what_is_not_offered_is_refused_in_one_line_with_its_place(void **sta
                 { "flags: {}\n", "f: version is missing: v1 is known" },
                 { "version: v2\n", "f:1: version: v1 is known" },
                 { "version: v1\nshearing: {}\n", "f:2: shearing: not a key of version v1 that is known here" },
+                { "version: v1\n\"a\\n\\tb\": {}\n", "f:2: a??b: not a key of version v1 that is known here" },
                 { "version: v1\nflags:\n  migStrategy: mixed\n", "f:3: migStrategy: none is offered" },
                 { "version: v1\nflags: {plugin: {deviceListStrategy: volume-mounts}}\n",
                   "f:2: deviceListStrategy: envvar, cdi-annotations and cdi-cri are offered" },
