@@ -132,6 +132,17 @@ static char *add_import(const char *text, const struct view *view)
         return insert(text, (size_t)(toml_begin(text).at - text), import_line);
 }
 
+/* D1, where the last line of others begins as ours does: both would be cut out. */
+static int check_back(const char *made, const char *plain, struct err *err)
+{
+        _cleanup_(freep) char *back = NULL;
+        int r = containerd_without(made, &back, err);
+
+        return r < 0 || !strcmp(back, plain) ?
+                       r :
+                       err_say(err, -EINVAL, "its end looks like what 'sublet node install' writes: mend it first");
+}
+
 int containerd_with(const char *text, const struct spec_paths *paths, struct containerd_change *ret, struct err *err)
 {
         _cleanup_(freep) char *plain = NULL, *tables = NULL, *made = NULL;
@@ -147,6 +158,9 @@ int containerd_with(const char *text, const struct spec_paths *paths, struct con
                 made = view.version == 2 ? append_block(text, plain, tables) : add_import(plain, &view);
         if (!made)
                 return err_set(err, -ENOMEM, "writing containerd's configuration");
+        r = check_back(made, plain, err);
+        if (r < 0)
+                return r;
         *ret = (struct containerd_change){ .text = TAKE(made), .may_lose = view.version == 2 && view.has_imports };
         if (view.version == 3 && asprintf(&ret->drop_in, "version = 3\n%s", tables) < 0) {
                 free(TAKE(ret->text));
