@@ -5,7 +5,8 @@
  * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
  * after 5 s, and the side that reuses must be the shorter one. What a replica says to nginx itself (X-Accel-Redirect
  * and the like) is not obeyed. POST is retried only before anything was answered; the
- * module says what has failed (route/answers.def) and bounds how often.
+ * module says what has failed (route/answers.def) and bounds how often. Each request of a client takes two connections
+ * of a worker, so that one address with a quarter of them has half of what the worker can serve.
  */
 #include "route/agent/nginx_conf.h"
 
@@ -87,6 +88,12 @@ static long long whole_msec(nsec span)
         return span / NSEC_PER_MSEC;
 }
 
+/* Of a worker. */
+static unsigned int connections_of(const struct nginx_environment *environment)
+{
+        return environment->files < CONNECTIONS ? environment->files : CONNECTIONS;
+}
+
 static void write_main(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
         (void)fprintf(to,
@@ -102,7 +109,7 @@ static void write_main(FILE *to, const struct settings *settings, const struct n
                       "worker_rlimit_nofile %u;\nworker_shutdown_timeout %lldms;\npcre_jit on;\npid \"%s/nginx.pid\";\n"
                       "error_log \"%s/error.log\" warn;\nevents {\n        worker_connections %u;\n}\n",
                       environment->files, whole_msec(settings->drain), environment->dir, environment->dir,
-                      environment->files < CONNECTIONS ? environment->files : CONNECTIONS);
+                      connections_of(environment));
 }
 
 static void write_keys(FILE *to, const struct settings *settings)
@@ -328,6 +335,10 @@ static void write_http(FILE *to, const struct settings *settings, const struct n
                       "        large_client_header_buffers 4 16k;\n"
                       "        keepalive_requests 100000;\n        server_tokens off;\n        gzip off;\n",
                       (unsigned long long)settings->zone, (unsigned long long)body, (unsigned long long)body);
+        if (settings->head_time)
+                (void)fprintf(to, "        client_header_timeout %lldms;\n", whole_msec(settings->head_time));
+        (void)fprintf(to, "        sublet_connections %u;\n",
+                      settings->connections ? settings->connections : connections_of(environment) / 4);
         for (size_t i = 0; i < sizeof(temporary) / sizeof(temporary[0]); i++)
                 (void)fprintf(to, "        %s_temp_path \"%s/tmp/%s\";\n", temporary[i], environment->dir,
                               temporary[i]);

@@ -145,6 +145,8 @@ static ngx_command_t commands[] = {
         { ngx_string("sublet"), NGX_HTTP_UPS_CONF | NGX_CONF_TAKE1, set_upstream, NGX_HTTP_SRV_CONF_OFFSET, 0, NULL },
         { ngx_string("sublet_key"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, sublet_key_set, NGX_HTTP_MAIN_CONF_OFFSET, 0,
           NULL },
+        { ngx_string("sublet_connections"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE1, sublet_connections_set,
+          NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
         LOCATION("sublet_route", NGX_CONF_TAKE1, route, NULL),
         LOCATION("sublet_api", NGX_CONF_TAKE1, api, &api),
         LOCATION("sublet_models", NGX_CONF_TAKE1, models, &models),
@@ -295,6 +297,7 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         sublet_wait_init();
         if (!conf || (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE))
                 return NGX_OK;
+        sublet_comers_init(cycle, conf->connections);
         zones = conf->zones.elts;
         for (ngx_uint_t i = 0; i < conf->zones.nelts; i++) {
                 ngx_shmtx_lock(lock_of(zones[i]));

@@ -49,10 +49,11 @@ typedef struct {
 } sublet_key_t;
 
 typedef struct {
-        ngx_array_t zones; /* of sublet_zone_t * */
-        ngx_array_t keys;  /* of sublet_key_t */
-        uint16_t *table;   /* indices of keys + 1, by the hash of the token */
-        size_t n_table;    /* a power of two; 0: no keys */
+        ngx_array_t zones;      /* of sublet_zone_t * */
+        ngx_array_t keys;       /* of sublet_key_t */
+        uint16_t *table;        /* indices of keys + 1, by the hash of the token */
+        size_t n_table;         /* a power of two; 0: no keys */
+        ngx_uint_t connections; /* of one address at a worker; 0: no bound */
 } sublet_main_t;
 
 typedef struct {
@@ -239,5 +240,7 @@ void sublet_wait_init(void);
 void sublet_wait_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
+char *sublet_connections_set(ngx_conf_t *cf, ngx_command_t *cmd, void *data); /* comers.c */
+void sublet_comers_init(ngx_cycle_t *cycle, ngx_uint_t connections);          /* in a worker; 0: no bound */
 ngx_int_t sublet_id_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data); /* ids.c */
 ngx_int_t sublet_log(ngx_http_request_t *r);                                                  /* LOG phase */

@@ -111,10 +111,10 @@ struct settings {
         char policy[SETTINGS_WORD], user[SETTINGS_WORD];
         char replica_ca[SETTINGS_PATH], replica_certificate[SETTINGS_PATH], replica_certificate_key[SETTINGS_PATH];
         bool verifies_replicas;
-        uint32_t workers, queue, breaker, health_failures;
+        uint32_t workers, queue, breaker, health_failures, connections;
         char traces[SETTINGS_TEXT];
         unsigned int retries, traces_sample; /* permille */
-        nsec hold, breaker_time, first_byte, body_time, read_timeout, drain, health_every, health_timeout, scrape;
+        nsec hold, breaker_time, first_byte, head_time, body_time, read_timeout, drain, health_every, health_timeout, scrape;
         bytes body, zone, log_size;
 
         struct replica_settings defaults;
