@@ -67,7 +67,7 @@ void settle_loans(struct gate *gate);
 /* Compares the ledger with the driver's figure when it is time. */
 void audit_figures(struct gate *gate, nsec now);
 
-/* channel_parts.c: before the call, room for one more of this class. RM_STATUS_OK, or the answer. */
+/* books/channel_parts.c: before the call, room for one more of this class. RM_STATUS_OK, or the answer. */
 uint32_t channel_control_reserve(struct request *request);
 
 /* After it. begun: with the client's lock held, object NULL: the driver refused; placed: without it. */

@@ -13,7 +13,7 @@
 #include <sys/sysinfo.h>
 
 enum {
-        /* On all devices. Of one it has a part: gate/channel_parts.c. */
+        /* On all devices. Of one it has a part: gate/books/channel_parts.c. */
         GROUPS_MAX = 512,
         CHANNELS_MAX = 1536,
 };

@@ -149,6 +149,7 @@ others_counts() {
         counts ranges_many ranges $((65536 + 2048)) --mem 2G
         counts pools_many 'pools mib' 256 --mem 2G --host-mem 256M
         counts preemption_modes taken 1 --mem 2G
+        counts channels_all channels 320 --mem 2G
         leaves listens_kept 256M
         leaves groups_hidden 1G
 }

@@ -40,7 +40,7 @@ include=${CUDA_INCLUDE:-/usr/local/cuda/include}
 stubs=${CUDA_STUBS:--L/usr/local/cuda/lib64/stubs -L/usr/local/cuda/targets/x86_64-linux/lib/stubs}
 crowds='descriptors|many_processes' # a thousand clients and more: only by name
 in_pairs='number_reused'            # needs another program beside it: attacks-callers.bats
-others='outlived|listens_many|pools_many|preemption_modes|attached|groups_of_ranges|ranges_many|answer_kept|listens_kept|groups_hidden'
+others='outlived|listens_many|pools_many|preemption_modes|channels_all|attached|groups_of_ranges|ranges_many|answer_kept|listens_kept|groups_hidden'
 attacks=("$@")
 [ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/*.c; do basename "$f" .c; done | grep -vE "^(kit|time|$crowds|$in_pairs|$others)")
 gcc -O2 -c -I"$include" tests/hostile/kit.c -o "$work/kit.o" || exit 1

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Channels and channel groups, of which a device has only so many numbers, are divided among its tenants: each has a
- * part as large as its part of the memory, and a few contexts at least. So one that takes all it can leaves the others
+ * part as large as its part of the memory, and a few contexts at least. So who takes all that it can leaves the others
  * theirs.
  *
- * A device up to Hopper has one set of channel numbers for all its run lists, unless it is a host of virtual GPUs: those
- * of a CUDA context follow each other over four run lists (tests/trace). Blackwell has a set for each run list; a part
- * of one set is less there than could be given. Source: bUsePerRunlistChram in kernel_fifo_init.c, 580.142.
+ * A device up to Hopper has one set of channel numbers for all its run lists, unless it is a host of virtual GPUs:
+ * those of a CUDA context follow each other over four run lists (tests/trace). Blackwell has a set for each run list; a
+ * part of one set is less there than could be given. Source: bUsePerRunlistChram in kernel_fifo_init.c, 580.142.
  */
 #include "gate/books.h"
 

@@ -230,8 +230,8 @@ static bool is_shared_space(const struct rm_call *call, const void *params, size
 
 /*
  * A context gives way when its engine is idle (0), between blocks of threads (1) or anywhere (2): of the first two, one
- * with a kernel that does not end keeps the device. CUDA asks for 2, graphics for 1 (tests/trace), neither for a mode of
- * graphics. Parameters: docs/rm-abi.md 4, 525 to 595.
+ * with a kernel that does not end keeps the device. CUDA asks for 2, graphics for 1 (tests/trace), neither for a mode
+ * of graphics. Parameters: docs/rm-abi.md 4, 525 to 595.
  */
 static void decide_mode(const void *params, size_t size, struct gate_verdict *verdict)
 {
