@@ -54,6 +54,36 @@ is_ready() { # KIND/NAME
         until_ok 90 eval '[ "$(kubectl get node "$node" -o "jsonpath={.status.allocatable.sublet\.dev/gpu-mem}")" = 32 ]'
 }
 
+# daemon_says PATH [CURL OPTION...]: the status of its port's answer, asked by its address as Prometheus does
+daemon_says() {
+        local ip
+        ip=$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o 'jsonpath={.items[0].status.podIP}')
+        curl -s --max-time 10 --cacert "$cluster/scheduler-certificate/ca.crt" "${@:2}" -o /dev/null -w '%{http_code}' \
+                --resolve "daemon.sublet.svc:9180:$ip" -H "Host: $ip:9180" "https://daemon.sublet.svc:9180$1"
+}
+
+@test "the daemon's port answers who has a certificate of ours, and to others says only how it is; kubectl sublet sees through the pod" {
+        local name
+        mkdir -p "$cluster/metrics-certificate"
+        for name in tls.crt tls.key; do kubectl -n sublet get secret metrics-certificate -o json | jq -r ".data[\"$name\"]" | base64 -d > "$cluster/metrics-certificate/$name"; done
+        [ "$(daemon_says /v1/tenants --cert "$cluster/metrics-certificate/tls.crt" --key "$cluster/metrics-certificate/tls.key")" = 200 ]
+        [ "$(daemon_says /metrics --cert "$cluster/metrics-certificate/tls.crt" --key "$cluster/metrics-certificate/tls.key")" = 200 ]
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=sublet-metrics -addext extendedKeyUsage=clientAuth -keyout "$cluster/mine.key" -out "$cluster/mine.crt" 2> /dev/null
+        for name in / /metrics /v1/tenants /v1/events; do
+                [ "$(daemon_says "$name")" = 403 ]
+                [ "$(daemon_says "$name" --cert "$cluster/mine.crt" --key "$cluster/mine.key")" = 403 ]
+        done
+        [ "$(daemon_says /healthz)" = 200 ]
+        # what scrapes the daemons decides nothing: its certificate is not the scheduler's
+        [ "$(curl -s --cacert "$cluster/extender-certificate/callers.crt" --cert "$cluster/metrics-certificate/tls.crt" --key "$cluster/metrics-certificate/tls.key" -o /dev/null -w '%{http_code}' \
+                --resolve extender.sublet.svc:12345:127.0.0.1 -d '{}' https://extender.sublet.svc:12345/bind)" = 403 ]
+        pod one "$(rents main 4 "" 'gpu-families alloc 8; exec gpu-load -t 600 idle')"
+        phase one Running
+        ln -sf "$sublet" "$cluster/kubectl-sublet"
+        until_ok 60 eval '"$cluster/kubectl-sublet" | grep "default/one:main 4 GiB" | grep -qv " - "' || { "$cluster/kubectl-sublet"; return 1; } # what it holds
+        gone
+}
+
 @test "a pod under them sees its quota and is stopped at it" {
         pod one "$(rents main 4 "" 'gpu-families alloc 32')"
         phase one Succeeded

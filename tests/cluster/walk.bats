@@ -97,7 +97,7 @@ secrets() { kubectl -n sublet get secrets -o json | jq -S '[.items[] | select(.t
 
 @test "helm upgrade keeps the certificates, and the tenant does not notice" {
         secrets > "$BATS_TEST_TMPDIR/before"
-        [ "$(jq length "$BATS_TEST_TMPDIR/before")" = 3 ]
+        [ "$(jq length "$BATS_TEST_TMPDIR/before")" = 5 ]
         shim=$(tenant first main keeper)
         install upgrade --set 'daemon.extraArgs={--patience,21s}' # the daemon's pod is replaced
         until_ok 60 eval 'kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o yaml | grep -q -e "- 21s"'
@@ -106,6 +106,19 @@ secrets() { kubectl -n sublet get secrets -o json | jq -S '[.items[] | select(.t
         [ "$(tenant first main keeper)" = "$shim" ]
         phase_is first Running
         grows first
+}
+
+@test "helm upgrade of a release without the daemons' certificates makes them of the authority that is there" {
+        local name
+        kubectl -n sublet delete secret daemon-certificate metrics-certificate
+        secrets > "$BATS_TEST_TMPDIR/before"
+        install upgrade
+        [ "$(secrets | jq length)" = 5 ]
+        part_of() { kubectl -n sublet get secret "$1" -o json | jq -r ".data[\"$2\"]" | base64 -d > "$BATS_TEST_TMPDIR/$1.$2"; }
+        for name in extender daemon metrics; do part_of "$name-certificate" tls.crt; done
+        openssl verify -purpose sslserver -verify_hostname daemon.sublet.svc -CAfile "$BATS_TEST_TMPDIR/extender-certificate.tls.crt" "$BATS_TEST_TMPDIR/daemon-certificate.tls.crt"
+        openssl verify -purpose sslclient -CAfile "$BATS_TEST_TMPDIR/extender-certificate.tls.crt" "$BATS_TEST_TMPDIR/metrics-certificate.tls.crt"
+        secrets | jq 'del(.["daemon-certificate"], .["metrics-certificate"])' | diff "$BATS_TEST_TMPDIR/before" -
 }
 
 @test "helm uninstall, after its pods, leaves nothing" {

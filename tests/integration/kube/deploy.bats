@@ -107,7 +107,7 @@ for patch in yaml.safe_load((layer / 'kustomization.yaml').read_text())['patches
             for part in one['path'].strip('/').split('/'):
                 at = step(at, part)
     n += 1
-assert n == 3, n
+assert n == 4, n
 END
 }
 
@@ -307,6 +307,13 @@ END
         run ! openssl verify -purpose sslserver -CAfile "$BATS_TEST_TMPDIR/authority" "$BATS_TEST_TMPDIR/cert"
         [[ $(openssl x509 -in "$BATS_TEST_TMPDIR/cert" -noout -subject -nameopt RFC2253) = *CN=sublet-scheduler ]]
         openssl x509 -in "$BATS_TEST_TMPDIR/cert" -noout -checkend $((3600 * 24 * 3640))
+        of() { sed -n "/name: $1-certificate/,/^data/s/^data: {tls.crt: \([^,]*\),.*/\1/p" "$BATS_TEST_TMPDIR/out" | base64 -d > "$BATS_TEST_TMPDIR/cert"; }
+        of metrics
+        openssl verify -purpose sslclient -CAfile "$BATS_TEST_TMPDIR/authority" "$BATS_TEST_TMPDIR/cert"
+        [[ $(openssl x509 -in "$BATS_TEST_TMPDIR/cert" -noout -subject -nameopt RFC2253) = *CN=sublet-metrics ]]
+        of daemon
+        openssl verify -purpose sslserver -verify_hostname daemon.sublet.svc -CAfile "$BATS_TEST_TMPDIR/authority" "$BATS_TEST_TMPDIR/cert"
+        run ! openssl verify -purpose sslclient -CAfile "$BATS_TEST_TMPDIR/authority" "$BATS_TEST_TMPDIR/cert"
         run -2 "$root/deploy/kubernetes/scheduler-certificate" --also "$BATS_TEST_TMPDIR/nothing"
         [[ $output == *"--also wants a file"* ]]
         run -2 "$root/deploy/kubernetes/scheduler-certificate" more

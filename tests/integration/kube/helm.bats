@@ -57,6 +57,12 @@ for one in filter(None, yaml.safe_load_all(sys.stdin)): print(json.dumps(one))' 
         data scheduler-certificate tls.crt scheduler
         openssl verify -purpose sslclient -CAfile "$there/authority" "$there/scheduler"
         [[ $(openssl x509 -in "$there/scheduler" -noout -subject -nameopt RFC2253) = *CN=sublet-scheduler ]]
+        data daemon-certificate tls.crt daemon
+        data metrics-certificate tls.crt metrics
+        openssl verify -purpose sslserver -verify_hostname daemon.sublet.svc -CAfile "$there/authority" "$there/daemon"
+        openssl verify -purpose sslclient -CAfile "$there/authority" "$there/metrics"
+        data daemon-certificate callers.crt callers
+        cmp "$there/callers" "$there/authority"
         data webhook-certificate tls.crt cert
         data webhook-certificate tls.key key
         openssl x509 -in "$there/cert" -noout -text | grep -q CA:TRUE
