@@ -4,7 +4,7 @@
  * kernel holds the lock of that epoll meanwhile, and whoever reads what /proc says of it (fdinfo) waits for the lock,
  * where no signal ends it. The gate must not; then calls that make it settle stay quick, and the quota holds.
  *
- * The memory comes after RELEASE_MSEC, so that what waited can be ended.
+ * The memory comes after RELEASE_MSEC, so that what waited can be ended, or when the attack has ended.
  */
 #define _GNU_SOURCE
 #include "kit.h"
@@ -78,7 +78,7 @@ static _Noreturn void child_main(int report)
                         word = 'n';
         }
         (void)!write(report, &word, 1);
-        (void)poll(NULL, 0, RELEASE_MSEC);
+        kit_wait_at_most(RELEASE_MSEC);
         (void)close(faults);
         kit_wait_for_end();
 }

@@ -48,12 +48,19 @@ __attribute__((constructor)) static void leash_make(void)
                 kit_cannot("no pipe");
 }
 
+void kit_wait_at_most(int msec)
+{
+        struct pollfd end = { leash[0], POLLIN, 0 };
+
+        if (leash[1] >= 0)
+                (void)close(leash[1]);
+        leash[1] = -1;
+        (void)poll(&end, 1, msec);
+}
+
 _Noreturn void kit_wait_for_end(void)
 {
-        char byte;
-
-        (void)close(leash[1]);
-        (void)!read(leash[0], &byte, 1);
+        kit_wait_at_most(-1);
         _exit(0);
 }
 

@@ -40,6 +40,7 @@ void kit_hold(uint64_t mib);
 
 /* In a forked child, however deep: waits until the attack itself has ended, then ends this process. */
 _Noreturn void kit_wait_for_end(void);
+void kit_wait_at_most(int msec); /* the same, but so long at most, and it goes on then */
 
 /* Prints why, and ends the program: status 3. */
 _Noreturn void kit_cannot(const char *why);
