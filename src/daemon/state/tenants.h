@@ -70,6 +70,7 @@ struct tenant_suspension {
         uint64_t serial;
         bool is_waiting;       /* for a new list of processes, before the helper starts */
         bool has_no_copies;    /* of a way out: its shim has said that copies cannot */
+        bool is_taken;         /* the daemon that began the way has ended: that it failed is no fault of the tenant's */
         nsec no_copies_until;  /* they could not the latest time; clock_now. What it has may be other by then */
         nsec since;            /* clock_now when it began */
         nsec moves_at;         /* when its helper began; 0: it has none */

@@ -11,6 +11,7 @@ load ../daemon
 # shellcheck disable=SC2154  # what machine.bash sets
 
 kept=$plain/tests/gpu/gpu-kept
+export KEPT_FILLED=8 # of 64 MiB: what is claimed is who moves and what comes back, not how long it takes
 
 setup() {
         machine_start --memory 4G
@@ -121,6 +122,20 @@ refused() { # OPTION...: what `sublet run` says
         run ! happened 'SUSPEND_LOST|BOOKS_NOT_EMPTY|AUDIT_MISMATCH'
 }
 
+# A tenant that could not be suspended is left alone for a minute, and this one could.
+@test "who was on its way out when its daemon was killed leaves for the next one all the same" {
+        export KEPT_FILLED=64
+        daemon_start --swap 8G --swap-cost 50%
+        taker one
+        taker two
+        pause_most=20 wait_for eval '[ "$(of one state)" = suspending ] || [ "$(of two state)" = suspending ]'
+        daemon_end KILL
+        daemon_start --swap 8G --swap-cost 50%
+        wait_for happened SUSPEND_FAILED 'the daemon ended while'
+        patience=30 goes_on one
+        patience=30 goes_on two
+}
+
 @test "one that cannot be suspended stays, who waits for its room is told so, and comes in when it has ended" {
         daemon_start --suspend-by checkpoint --swap 8G --swap-cost 50%
         lodger stays --mem 2500M --swap -- "$kept" 128 SHARED
@@ -136,7 +151,7 @@ refused() { # OPTION...: what `sublet run` says
 
 @test "without --swap nothing changes, but that host memory has an end: then suspending is refused, and nothing is lost" {
         daemon_start --swap 1G
-        KEPT_FILLED=8 lodger one --mem 2G -- "$kept" 1216
+        lodger one --mem 2G -- "$kept" 1216
         goes_on one
         [ "$(of one swap) $(of one waits_for)" = "false null" ]
         run -1 "$sublet" suspend one

@@ -171,14 +171,15 @@ static void note_end(struct tenant *tenant, int event, bool was_for_others, bool
                 suspension->no_copies_until = 0;
         if (event == EVENT_RESUME_FAILED)
                 sleeper_refused(&tenant->sleeper, at);
-        else if (event == EVENT_SUSPEND_FAILED)
+        else if (event == EVENT_SUSPEND_FAILED && !suspension->is_taken)
                 sleeper_failed(&tenant->sleeper, at);
         else if (event == EVENT_RESUMED)
                 sleeper_is_up(&tenant->sleeper, at);
-        if (event == EVENT_RESUME_FAILED || (event == EVENT_SUSPEND_FAILED && was_for_others))
+        if (event == EVENT_RESUME_FAILED || (event == EVENT_SUSPEND_FAILED && was_for_others && !suspension->is_taken))
                 swap_failed(tenant, event == EVENT_SUSPEND_FAILED);
         else if ((event == EVENT_SUSPENDED || event == EVENT_RESUMED) && suspension->moves_at)
                 swap_moved(tenant, event == EVENT_SUSPENDED, by_copies, at - suspension->moves_at, moved);
+        suspension->is_taken &= event < 0; /* until that way is over */
 }
 
 /* By the shim, or by a helper. Back it comes the way it went. */
@@ -384,6 +385,7 @@ void suspend_take(struct daemon *daemon, struct tenant *tenant)
         tenant->suspension.state = state;
         if (state == SUSPENSION_RUNNING)
                 return;
+        tenant->suspension.is_taken = state != SUSPENSION_SUSPENDED;
         sleep_take(tenant);
         (void)snprintf(tenant->suspension.text, sizeof(tenant->suspension.text),
                        "the daemon ended while it was on its way");
