@@ -127,13 +127,13 @@ same_calls_of_child() {
 @test "every family takes what there is, gives it back, and holds what was written" {
         local family
         machine_end || true
-        machine_start --memory 2G
+        machine_start --memory 1200M
         for family in alloc pitch async vmm array array3d mipmap graph; do
-                run on "$families" "$family" 64
+                run on "$families" "$family" 32
                 echo "$family: $output"
                 [ "$status" -eq 0 ]
                 [[ $output == *CUDA_ERROR_OUT_OF_MEMORY*after=ok* ]]
-                [ "$(value got_mib "${lines[0]}")" -ge 1024 ]
+                [ "$(value got_mib "${lines[0]}")" -ge 512 ]
         done
         for family in managed host register ipc; do
                 run on "$families" "$family" 64 128
