@@ -7,12 +7,13 @@
 import io
 import sys
 
-import anthropic
-import openai
-
 base, parts = sys.argv[1], sys.argv[2:]
-ai = openai.OpenAI(base_url=base + "/v1", api_key="sk-team-12345678", max_retries=0, timeout=20)
-claude = anthropic.Anthropic(base_url=base, api_key="sk-team-12345678", max_retries=0, timeout=20)
+if set(parts) - {"messages"}:  # each takes a second or more to load
+    import openai
+    ai = openai.OpenAI(base_url=base + "/v1", api_key="sk-team-12345678", max_retries=0, timeout=20)
+if set(parts) & {"messages", "errors"}:
+    import anthropic
+    claude = anthropic.Anthropic(base_url=base, api_key="sk-team-12345678", max_retries=0, timeout=20)
 HELLO = [{"role": "user", "content": "hello"}]
 PARTS = {}
 
