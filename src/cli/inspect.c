@@ -122,6 +122,11 @@ static void print_who(const json_t *tenant, const json_t *changed)
                                for_what);
                 line("swap", text);
         }
+        if (field_number(tenant, "host_swap_bytes")) {
+                (void)snprintf(text, sizeof(text), "at most %s while it is suspended",
+                               bytes_format(field_number(tenant, "host_swap_bytes"), held));
+                line("host swap", text);
+        }
         line("job", field_text(tenant, "job"));
         line("group", field_text(tenant, "group"));
         line("sms", field_text(tenant, "sms"));

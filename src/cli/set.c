@@ -33,6 +33,7 @@ static const char usage[] =
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
         "  latency=TIME|none           p99 of a step that arrives while it is within its share: 10ms\n"
         "  sleep-after=TIME|none       idle for so long, it is suspended, if a router wakes it: 30s\n"
+        "  host-swap=SIZE|none         host memory it may have while suspended: 8G; none: as its quota\n"
         "\n"
         "\f"
         "\n"
@@ -137,12 +138,29 @@ static int put_sleep(json_t *body, const char *value, struct err *err)
         return 0;
 }
 
+static int put_host_swap(json_t *body, const char *value, struct err *err)
+{
+        char wrong[BYTES_WRONG];
+        bytes size = 0;
+
+        if (strcmp(value, "none") != 0 && (bytes_parse(value, 0, &size) < 0 || !size))
+                return err_say(err, -EINVAL, "host-swap=%s: %s", value,
+                               bytes_wrong(value, "not a size such as 8G or 512M, or none", wrong));
+        (void)json_object_set_new(body, "host_swap_bytes", size ? json_integer((json_int_t)size) : json_null());
+        return 0;
+}
+
 static const struct key {
         const char *name;
         int (*put)(json_t *body, const char *value, struct err *err);
 } keys[] = {
-        { "mem", put_mem },     { "share", put_share },     { "cap", put_cap },
-        { "class", put_class }, { "latency", put_latency }, { "sleep-after", put_sleep },
+        { "mem", put_mem },
+        { "share", put_share },
+        { "cap", put_cap },
+        { "class", put_class },
+        { "latency", put_latency },
+        { "sleep-after", put_sleep },
+        { "host-swap", put_host_swap },
 };
 
 /* Adds a word such as "share=30" to the request. */
@@ -153,7 +171,8 @@ static int body_put(json_t *body, const char *word, struct err *err)
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
                 if (strlen(keys[i].name) == n && !strncmp(keys[i].name, word, n) && word[n] == '=')
                         return keys[i].put(body, word + n + 1, err);
-        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap=, class=, latency= and sleep-after=", word);
+        return err_say(err, -EINVAL,
+                       "'%s' is none of mem=, share=, cap=, class=, latency=, sleep-after= and host-swap=", word);
 }
 
 /* The number of a device as text in ret. -EINVAL. */
@@ -276,12 +295,19 @@ static const char *sleep_text(const json_t *tenant, char buffer[static WHEN_TEXT
         return us ? duration_format((nsec)us * NSEC_PER_USEC, buffer) : "none";
 }
 
+static const char *host_swap_text(const json_t *tenant, char buffer[static BYTES_TEXT])
+{
+        bytes size = field_number(tenant, "host_swap_bytes");
+
+        return size ? bytes_format(size, buffer) : "none";
+}
+
 static void print_changes(const char *tenant, const json_t *before, const json_t *after)
 {
         const json_t *devices = field_array(after, "devices"), *device, *note;
         const json_t *was = field_array(before, "devices");
         bool has_said = false;
-        char text[400], old[WHEN_TEXT], new[WHEN_TEXT];
+        char text[400], old[WHEN_TEXT], new[WHEN_TEXT], less[BYTES_TEXT], more[BYTES_TEXT];
         size_t i;
 
         json_array_foreach (devices, i, device)
@@ -289,6 +315,7 @@ static void print_changes(const char *tenant, const json_t *before, const json_t
         change_print(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
         change_print(&has_said, tenant, "latency", latency_text(before, old), latency_text(after, new));
         change_print(&has_said, tenant, "sleep-after", sleep_text(before, old), sleep_text(after, new));
+        change_print(&has_said, tenant, "host-swap", host_swap_text(before, less), host_swap_text(after, more));
         if (has_said)
                 (void)printf("\n");
         else

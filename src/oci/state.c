@@ -188,6 +188,7 @@ static const struct field fields[] = {
         ROW(capabilities, "capabilities", "CAPABILITIES"),
         ROW(sleep_after, "sleep-after", "SLEEP_AFTER"),
         ROW(swap, "swap", "SWAP"),
+        ROW(host_swap, "host-swap", "HOST_SWAP"),
 #undef ROW
 };
 

@@ -41,8 +41,8 @@ struct oci_container {
 
 /* What a container requests, in the syntax of `sublet run`; "": nothing. */
 struct oci_request {
-        char mem[512], share[16], cap[16], class[16], latency[16], sleep_after[16], swap[16], gpus[256], mode[16],
-                job[64], group[64];
+        char mem[512], share[16], cap[16], class[16], latency[16], sleep_after[16], swap[16], host_swap[32], gpus[256],
+                mode[16], job[64], group[64];
         char capabilities[64];
         char driver_capabilities[64]; /* NVIDIA_DRIVER_CAPABILITIES of its environment; counts if it asks for none */
         char unknown[64];             /* another annotation below sublet.dev/, perhaps misspelt; "": none */

@@ -62,8 +62,8 @@ static int wants_lease(const json_t *spec, bool *ret, struct err *err)
         if (oci_config_parse(text, strlen(text), &asked, &wrong) < 0)
                 return err_say(err, -EINVAL, "config.json: its %s is too long or not understood", wrong);
         *ret = asked.has_annotations || asked.mem[0] || asked.share[0] || asked.cap[0] || asked.class[0] ||
-               asked.latency[0] || asked.sleep_after[0] || asked.swap[0] || asked.gpus[0] || asked.mode[0] ||
-               asked.job[0] || asked.group[0] || asked.capabilities[0];
+               asked.latency[0] || asked.sleep_after[0] || asked.swap[0] || asked.host_swap[0] || asked.gpus[0] ||
+               asked.mode[0] || asked.job[0] || asked.group[0] || asked.capabilities[0];
         return 0;
 }
 

@@ -150,6 +150,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "p99 of a step that arrives within the share: 10ms; refused if it cannot be kept", NULL },
                 { "sleep-after", 0, run_read_sleep, &run->sleep_after, "TIME", "suspend it once idle: 30s", NULL },
                 { "swap", 0, flag_is, &run->swap, NULL, "share the device in turns with others of --swap", NULL },
+                { "host-swap", 0, flag_bytes, &run->host_swap, "SIZE",
+                  "host memory that it may have while it is suspended (default: its quota)", NULL },
                 { "detach", 'd', flag_is, &run->is_detached, NULL,
                   "come back when it has started, print its name; output goes to NAME.log", NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },

@@ -57,6 +57,7 @@ struct run {
         nsec goal;        /* of a step's p99; 0: none */
         nsec sleep_after; /* 0: never */
         bool swap;
+        bytes host_swap;      /* 0: not given */
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
 

@@ -45,15 +45,16 @@ static int path_of(const struct run *run, char path[static SOCKET_PATH], struct 
 static int refuse_alone(const struct run *run, bool wants, struct err *err)
 {
         if (wants)
-                return err_say(err, -ENOTCONN,
-                               "--share, --cap, --class, --latency, --sleep-after, --swap, --job, --group, --label, "
-                               "--mode and "
-                               "--wait "
-                               "need the daemon, "
-                               "and none "
-                               "is in %s: "
-                               "start it with 'sublet daemon'",
-                               run->dir);
+                return err_say(
+                        err, -ENOTCONN,
+                        "--share, --cap, --class, --latency, --sleep-after, --swap, --host-swap, --job, --group, "
+                        "--label, --mode and "
+                        "--wait "
+                        "need the daemon, "
+                        "and none "
+                        "is in %s: "
+                        "start it with 'sublet daemon'",
+                        run->dir);
         if (run->is_dir_named)
                 return err_say(err, -ENOTCONN,
                                "no daemon is in %s: start it with 'sublet daemon --dir %s', or say --no-daemon for a "
@@ -66,20 +67,21 @@ static int refuse_alone(const struct run *run, bool wants, struct err *err)
 
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
-        bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->swap || run->mode ||
-                     run->job || run->group || run->labels[0] || run->wait;
+        bool wants = run->share || run->cap || run->class || run->goal || run->sleep_after || run->swap ||
+                     run->host_swap || run->mode || run->job || run->group || run->labels[0] || run->wait;
         char path[SOCKET_PATH];
         int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
         if (wants && run->is_alone)
-                return err_say(err, -EINVAL,
-                               "--share, --cap, --class, --latency, --sleep-after, --job, --group, --label, --mode and "
-                               "--wait "
-                               "need the daemon: "
-                               "leave --no-daemon "
-                               "out");
+                return err_say(
+                        err, -EINVAL,
+                        "--share, --cap, --class, --latency, --sleep-after, --swap, --host-swap, --job, --group, "
+                        "--label, --mode and --wait "
+                        "need the daemon: "
+                        "leave --no-daemon "
+                        "out");
         if (run->is_alone && run->attach && !strcmp(run->attach, "required"))
                 return err_say(err, -EINVAL, "--attach=required needs the daemon: leave --no-daemon out");
         *ret = !run->is_alone && access(path, F_OK) == 0;
@@ -124,6 +126,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
                                            .goal = run->goal,
                                            .sleep_after = run->sleep_after,
                                            .swap = run->swap,
+                                           .host_swap = run->host_swap,
                                            .ipc_host = run->ipc_host,
                                            .enforcement = run->is_preload ? ENFORCEMENT_PRELOAD : ENFORCEMENT_GATE,
                                            .audit_ms = run->audit_ms };

@@ -19,6 +19,9 @@ static int on_begin(void *context, unsigned int device, bytes size)
         struct mover *mover = context;
         int r = 0;
 
+        mover->asked += size;
+        if (mover->way.is_out && mover->way.bound && mover->asked > mover->way.bound)
+                return -EDQUOT; /* it has taken more since the daemon looked */
         if (!mover->engines[device])
                 r = gpu_copy_new(mover->backend, device, &mover->engines[device]);
         return r < 0 ? r : gpu_copy_begin(mover->engines[device], size);
@@ -122,6 +125,7 @@ static void *move(void *context)
         struct mover *mover = context;
 
         (void)prctl(PR_SET_NAME, "mover");
+        mover->asked = 0;
         if (mover->way.is_out)
                 gate_move_out(mover->gate, mover->way.is_steered, mover->way.part, &mover->moved);
         else

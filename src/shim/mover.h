@@ -32,10 +32,12 @@ struct mover {
         struct mover_way {
                 bool is_out, is_steered;
                 unsigned int part; /* gate_move_out */
+                bytes bound;       /* of host memory that memory may go to; 0: none */
                 uint64_t serial;
         } way,        /* under way, or the latest; written before its thread begins */
                 next; /* of a daemon that came meanwhile */
         atomic_bool has_next;
+        bytes asked;             /* of host memory on the way under way; its thread's */
         _Atomic bytes keep;      /* host memory that may stay while nothing is in it */
         bool is_ready_wanted;    /* what is there is to be as `keep` has it */
         bool is_making_ready;    /* which is what the thread does, and nobody is told */

@@ -165,6 +165,7 @@ static void set_terms(struct shim *shim, const json_t *body)
         int64_t cap = message_number(body, "cap", shim->terms.cap);
         int64_t goal = message_number(body, "latency_us", shim->terms.goal / NSEC_PER_USEC);
         int64_t sleep = message_number(body, "sleep_after_us", shim->terms.sleep_after / NSEC_PER_USEC);
+        int64_t host_swap = message_number(body, "host_swap_bytes", (int64_t)shim->terms.host_swap);
 
         if (host >= 0) {
                 shim->terms.host = (bytes)host;
@@ -178,6 +179,8 @@ static void set_terms(struct shim *shim, const json_t *body)
                 shim->terms.goal = goal * NSEC_PER_USEC;
         if (sleep >= 0 && sleep <= MESSAGE_SLEEP_MOST / NSEC_PER_USEC)
                 shim->terms.sleep_after = sleep * NSEC_PER_USEC;
+        if (host_swap >= 0)
+                shim->terms.host_swap = (bytes)host_swap;
         (void)turns_class_parse(message_text(body, "class", ""), &shim->terms.class);
 }
 
@@ -252,7 +255,8 @@ static void on_move(struct shim *shim, const json_t *body)
         struct mover_way way = { .serial = (uint64_t)message_number(body, "serial", 0),
                                  .is_out = message_flag(body, "out", false),
                                  .is_steered = message_flag(body, "steered", false),
-                                 .part = (unsigned int)message_number(body, "part", 0) };
+                                 .part = (unsigned int)message_number(body, "part", 0),
+                                 .bound = shim->terms.host_swap };
         int r;
 
         shim->owes_moved &= shim->mover.has_thread; /* else that is of a daemon before */

@@ -80,6 +80,15 @@ static bool copy_sleep(const json_t *body, nsec *ret)
         return *ret || !value;
 }
 
+/* Peers that know of no bound send none. */
+static bool copy_host_swap(const json_t *body, bytes *ret)
+{
+        int64_t value = message_number(body, "host_swap_bytes", 0);
+
+        *ret = value > 0 ? (bytes)value : 0;
+        return value >= 0;
+}
+
 /* A period of an hour is as good as none. */
 static bool copy_audit(const json_t *body, uint64_t *ret)
 {
@@ -123,6 +132,7 @@ json_t *message_request_new(const struct message_request *request)
         (void)json_object_set_new(body, "latency_us", json_integer(request->goal / NSEC_PER_USEC));
         (void)json_object_set_new(body, "sleep_after_us", json_integer(request->sleep_after / NSEC_PER_USEC));
         (void)json_object_set_new(body, "swap", json_boolean(request->swap));
+        (void)json_object_set_new(body, "host_swap_bytes", json_integer((json_int_t)request->host_swap));
         (void)json_object_set_new(body, "ipc_host", json_boolean(request->ipc_host));
         (void)json_object_set_new(body, "audit_ms", json_integer((json_int_t)request->audit_ms));
         return body;
@@ -168,6 +178,8 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 return "latency_us";
         if (!copy_sleep(body, &to->sleep_after))
                 return "sleep_after_us";
+        if (!copy_host_swap(body, &to->host_swap))
+                return "host_swap_bytes";
         if (!copy_enforcement(body, &to->enforcement))
                 return "plane";
         return copy_audit(body, &to->audit_ms) ? NULL : "audit_ms";
@@ -273,7 +285,7 @@ json_t *message_lease_new(const struct message_lease *lease)
         if (!devices)
                 return NULL;
         return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
-                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:b, s:s, s:I}",
+                         "s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:b, s:I, s:s, s:I}",
                          "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
                          lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
@@ -285,7 +297,8 @@ json_t *message_lease_new(const struct message_lease *lease)
                          lease->job, "capabilities", capabilities_format(lease->capabilities, capabilities), "labels",
                          labels_new(lease->labels), "latency_us", (json_int_t)(lease->goal / NSEC_PER_USEC),
                          "sleep_after_us", (json_int_t)(lease->sleep_after / NSEC_PER_USEC), "swap", (int)lease->swap,
-                         "group", lease->group, "team", (json_int_t)lease->team);
+                         "host_swap_bytes", (json_int_t)lease->host_swap, "group", lease->group, "team",
+                         (json_int_t)lease->team);
 }
 
 /* Absent: not known. */
@@ -403,7 +416,8 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_text(body, "mode", lease.mode, sizeof(lease.mode)) ||
             !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
             !copy_class(body, &lease.class) || !copy_goal(body, &lease.goal) || !copy_sleep(body, &lease.sleep_after) ||
-            !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) || !copy_mig(body, &lease) ||
+            !copy_host_swap(body, &lease.host_swap) || !copy_audit(body, &lease.audit_ms) ||
+            !copy_limits(body, &lease) || !copy_mig(body, &lease) ||
             !copy_container(json_object_get(body, "container"), &lease.container) ||
             !copy_enforcement(body, &lease.enforcement) ||
             !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||

@@ -114,6 +114,7 @@ struct message_request {
         nsec goal;        /* of a step's p99 (turns.h); 0: none */
         nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
         bool swap;        /* it may be suspended to make room for others (daemon/state/suspend/swapper.h) */
+        bytes host_swap;  /* host memory that it may have while it is suspended; 0: as much as it has of the devices */
         bool ipc_host;
         uint64_t audit_ms; /* 0: the gate's own */
 };
@@ -149,6 +150,7 @@ struct message_lease {
         nsec goal;        /* of a step's p99 (turns.h); 0: none */
         nsec sleep_after; /* idle for so long, it is suspended (daemon/state/suspend/sleeper.h); 0: never */
         bool swap;        /* it begins suspended, and is on the device in turns (daemon/state/suspend/swapper.h) */
+        bytes host_swap;  /* host memory that it may have while it is suspended; 0: as much as it has of the devices */
         bool ipc_host;
         uint64_t audit_ms;
 

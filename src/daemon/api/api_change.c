@@ -112,6 +112,15 @@ static int change_sleep(const json_t *value, nsec *ret, struct err *err)
         return 0;
 }
 
+/* Bytes; 0, null: as much as it has of the devices. */
+static int change_host_swap(const json_t *value, bytes *ret, struct err *err)
+{
+        if ((!json_is_integer(value) && !json_is_null(value)) || json_integer_value(value) < 0)
+                return err_say(err, -EINVAL, "host_swap_bytes: bytes, or null for as much as its quota");
+        *ret = (bytes)json_integer_value(value);
+        return 0;
+}
+
 static int change_key(const struct daemon *daemon, const char *key, const json_t *value, struct message_lease *lease,
                       struct err *err)
 {
@@ -119,6 +128,8 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return change_mem(daemon, value, lease, err);
         if (!strcmp(key, "sleep_after_us"))
                 return change_sleep(value, &lease->sleep_after, err);
+        if (!strcmp(key, "host_swap_bytes"))
+                return change_host_swap(value, &lease->host_swap, err);
         if (message_lease_is_spatial(lease))
                 return err_say(err, -EINVAL,
                                "%.*s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
@@ -142,7 +153,8 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
         if (!strcmp(key, "latency_us"))
                 return change_goal(value, &lease->goal, err);
         return err_say(err, -EINVAL,
-                       "'%.40s' is none of mem, share_permille, cap_permille, class, latency_us and sleep_after_us",
+                       "'%.40s' is none of mem, share_permille, cap_permille, class, latency_us, sleep_after_us and "
+                       "host_swap_bytes",
                        key);
 }
 
@@ -157,7 +169,7 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         if (!json_is_object(body) || !json_object_size(body))
                 r = err_say(err, -EINVAL,
                             "the body must be a JSON object of mem, share_permille, cap_permille, class, "
-                            "latency_us, sleep_after_us");
+                            "latency_us, sleep_after_us, host_swap_bytes");
         else
                 json_object_foreach (body, key, value)
                         if (r == 0)
@@ -184,6 +196,11 @@ static void emit_changed(struct daemon *daemon, const struct tenant *tenant, con
         }
         if (is->sleep_after != was->sleep_after) {
                 (void)snprintf(part, sizeof(part), "sleep after %lld s, ", (long long)(is->sleep_after / NSEC_PER_SEC));
+                (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
+        }
+        if (is->host_swap != was->host_swap) {
+                (void)snprintf(part, sizeof(part), "host-swap %s, ",
+                               is->host_swap ? bytes_format(is->host_swap, size) : "as its quota");
                 (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
         }
         event_emit(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
@@ -274,7 +291,7 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
         }
         lease = tenant->lease;
         if (change_lease(daemon, request, &lease, &err) < 0 || goals_check(daemon, &lease, &err) < 0 ||
-            sleep_check(&lease, &err) < 0)
+            sleep_check(&lease, &err) < 0 || swap_fit_bound(&lease, &err) < 0)
                 api_error(ret, API_BAD_REQUEST, "%s", err.text);
         else if (goals_fit(&daemon->tenants, &lease, tenant, &err) != 0)
                 api_error(ret, API_CONFLICT, "%s", err.text);

@@ -107,7 +107,7 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
         }
         return json_pack(
                 "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?, "
-                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:I, s:b, s:s?, s:s?, s:o}",
+                "s:s?, s:I, s:o, s:o, s:o, s:b, s:o, s:b, s:I, s:I, s:b, s:o, s:s?, s:s?, s:o}",
                 "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
                 (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
                 "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
@@ -128,8 +128,10 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.sleep_after ? json_integer(tenant->lease.sleep_after / NSEC_PER_USEC) : json_null(),
                 "has_waker", (int)sleep_has_waker(daemon, tenant), "swapped_bytes",
                 (json_int_t)tenant_swapped_all(tenant), "ready_bytes", (json_int_t)room_ready(tenant), "swap",
-                (int)tenant->lease.swap, "waits_for", swap_waits_for(tenant), "group",
-                tenant->lease.group[0] ? tenant->lease.group : NULL, "kept_by", kept_by(tenant));
+                (int)tenant->lease.swap, "host_swap_bytes",
+                tenant->lease.host_swap ? json_integer((json_int_t)tenant->lease.host_swap) : json_null(), "waits_for",
+                swap_waits_for(tenant), "group", tenant->lease.group[0] ? tenant->lease.group : NULL, "kept_by",
+                kept_by(tenant));
 }
 
 /* The entry of one device in an ended tenant's report. */

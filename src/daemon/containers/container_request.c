@@ -85,6 +85,8 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if (asked->swap[0] && strcmp(asked->swap, "true") != 0 && strcmp(asked->swap, "false") != 0)
                 return err_say(err, -EINVAL, "swap '%s': true or false", asked->swap);
         to->swap = !strcmp(asked->swap, "true");
+        if (asked->host_swap[0] && (bytes_parse(asked->host_swap, 0, &to->host_swap) < 0 || !to->host_swap))
+                return err_say(err, -EINVAL, "host-swap '%s': a size such as 8G", asked->host_swap);
         if (!strcmp(asked->mode, "auto"))
                 (void)snprintf(to->mode, sizeof(to->mode), "auto");
         else if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
@@ -119,7 +121,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
                                "annotation '%s' is none of sublet.dev/mem, share, cap, class, latency, sleep-after, "
-                               "swap, gpus, mode, job, group and capabilities (docs/containers.md)",
+                               "swap, host-swap, gpus, mode, job, group and capabilities (docs/containers.md)",
                                asked->unknown);
         if (asked->job[0] && !asked->has_annotations)
                 return err_say(err, -EPERM,
@@ -129,7 +131,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->latency[0] ||
-            asked->sleep_after[0] || asked->swap[0] || asked->gpus[0] || asked->mode[0])
+            asked->sleep_after[0] || asked->swap[0] || asked->host_swap[0] || asked->gpus[0] || asked->mode[0])
                 return 0;
         if (!asked->wants_gpu)
                 return CONTAINER_REQUEST_E_NONE;

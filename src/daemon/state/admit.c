@@ -190,6 +190,7 @@ static struct message_lease lease_begin(const struct message_request *request, u
                                        .goal = request->goal,
                                        .sleep_after = request->sleep_after,
                                        .swap = request->swap,
+                                       .host_swap = request->host_swap,
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",

@@ -33,6 +33,7 @@ int shims_set(struct tenant *tenant)
         (void)json_object_set_new(body, "class", json_string(turns_class_name(tenant->lease.class)));
         (void)json_object_set_new(body, "latency_us", json_integer(tenant->lease.goal / NSEC_PER_USEC));
         (void)json_object_set_new(body, "sleep_after_us", json_integer(tenant->lease.sleep_after / NSEC_PER_USEC));
+        (void)json_object_set_new(body, "host_swap_bytes", json_integer((json_int_t)tenant->lease.host_swap));
         r = message_send(tenant->source.fd, body, NULL, 0);
         if (r != MESSAGE_OK)
                 return r < 0 ? r : -EAGAIN;

@@ -224,7 +224,8 @@ static int tenant_adopt(struct daemon *daemon, const struct message_lease *lease
 static bool leases_differ(const struct message_lease *a, const struct message_lease *b)
 {
         return memcmp(a->devices, b->devices, sizeof(a->devices)) || a->share != b->share || a->cap != b->cap ||
-               a->class != b->class || a->goal != b->goal || a->sleep_after != b->sleep_after;
+               a->class != b->class || a->goal != b->goal || a->sleep_after != b->sleep_after ||
+               a->host_swap != b->host_swap;
 }
 
 int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)

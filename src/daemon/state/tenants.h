@@ -205,7 +205,10 @@ int swap_fit_device(const struct tenants *tenants, unsigned int device, const st
 int swap_fit_host(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
                   struct err *err);
 
-/* Whether the host may have what it holds, too. 0; -ENOSPC. */
+/* Whether its own bound lets a lease with --swap leave. 0; -EINVAL. */
+int swap_fit_bound(const struct message_lease *lease, struct err *err);
+
+/* Whether the host may have what it holds, too, by the daemon's bound and by its own. 0; -ENOSPC. */
 int swap_fit_suspended(const struct tenants *tenants, const struct tenant *tenant, struct err *err);
 
 bytes swap_host_used(const struct tenants *tenants);

@@ -61,13 +61,14 @@
 /*
  * On a running pod: what its containers' tenants are to have from now on, of what was allocated to them, in the words
  * of `sublet set`. The device plugin of its node sees to it (kube/plugin/resize/resize.h).
- *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none")
+ *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none"), "8G" ("none")
  */
 #define ANNOTATION_SET_MEMORY "sublet.dev/mem"
 #define ANNOTATION_SET_SHARE "sublet.dev/share"
 #define ANNOTATION_SET_CAP "sublet.dev/cap"
 #define ANNOTATION_SET_CLASS "sublet.dev/class"
 #define ANNOTATION_SET_GOAL "sublet.dev/latency"
+#define ANNOTATION_SET_HOST_SWAP "sublet.dev/host-swap"
 #define ANNOTATION_SET_SLEEP "sublet.dev/sleep-after" /* sleep_after.h; the webhook refuses another value */
 
 /*

@@ -7,7 +7,9 @@
 
 static bool is_setting(const char *word)
 {
-        static const char *const keys[] = { "mem=", "share=", "cap=", "class=", "latency=", "sleep-after=" };
+        static const char *const keys[] = {
+                "mem=", "share=", "cap=", "class=", "latency=", "sleep-after=", "host-swap="
+        };
 
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
                 if (!strncmp(word, keys[i], strlen(keys[i])))

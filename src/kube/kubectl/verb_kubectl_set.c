@@ -23,11 +23,12 @@ enum {
 
 static const char usage[] =
         "usage: kubectl sublet set POD [mem=SIZE] [share=PERCENT] [cap=PERCENT] [class=CLASS] [latency=TIME] "
-        "[sleep-after=TIME] [OPTION-OF-KUBECTL...]\n"
+        "[sleep-after=TIME] [host-swap=SIZE] [OPTION-OF-KUBECTL...]\n"
         "Changes what a running pod has of its GPU: memory and share up to what it was given when it was made, and\n"
         "back; cap, class (latency, normal, batch), goal of latency, and after how long idle it is suspended (if a\n"
-        "router wakes it) freely; cap=none, latency=none and sleep-after=none take them away. The pod's events say "
-        "what became of it.\n";
+        "router wakes it), and the host memory that it may have then, freely; cap=none, latency=none, "
+        "sleep-after=none\n"
+        "and host-swap=none take them away. The pod's events say what became of it.\n";
 
 static int read_pod(const struct kubectl *kubectl, const char *name, bytes unit, struct object_pod *ret,
                     struct err *err)
@@ -92,6 +93,7 @@ static int check(const struct object_pod *pod, const char *word, struct err *err
         const char *value = strchr(word, '=') + 1;
         unsigned int cap;
         nsec goal, after;
+        bytes size;
 
         if (strlen(word) >= WORD - strlen("sublet.dev/"))
                 return err_say(err, -EINVAL, "%.40s...: too long", word);
@@ -109,6 +111,9 @@ static int check(const struct object_pod *pod, const char *word, struct err *err
                 return err_say(err, -EINVAL, "latency=%.40s: a time from 1ms to 10s, or none", value);
         if (!strncmp(word, "sleep-after=", 12) && sleep_after_parse(value, &after) < 0)
                 return err_say(err, -EINVAL, "sleep-after=%.40s: " SLEEP_AFTER_WORDS, value);
+        if (!strncmp(word, "host-swap=", 10) && strcmp(value, "none") != 0 &&
+            (bytes_parse(value, 0, &size) < 0 || !size))
+                return err_say(err, -EINVAL, "host-swap=%.40s: a size such as 8G, or none", value);
         return 0;
 }
 

@@ -128,6 +128,46 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         look one
 }
 
+@test "what a tenant may have in host memory bounds it: more is not suspended, and nothing is lost" {
+        daemon_start --suspend-by copies --swap 8G
+        fed one 8 32 alloc --mem 2G --host-swap 100M --sleep-after 1s
+        [ "$(of one host_swap_bytes)" = $((100 * MIB)) ]
+        wait_for eval 'happened NOT_PUT_TO_SLEEP "may have 100 MiB in host memory"'
+        run -1 "$sublet" suspend one
+        [[ $output == *"'one' holds "*", and may have 100 MiB in host memory (--host-swap): give it more ('sublet set one host-swap=SIZE')"* ]]
+        [ "$(of one state) $(of one swapped_bytes) $(of one ready_bytes)" = "running 0 0" ]
+        look one
+        daemon_end TERM
+        daemon_start --suspend-by copies # the next daemon has it from the shim, and no bound for all
+        run -1 "$sublet" suspend one
+        run -0 "$sublet" set one host-swap=1G sleep-after=none
+        [[ $output == *"host-swap 100 MiB -> 1 GiB"* ]]
+        "$sublet" suspend one
+        [ "$(of one state)" = suspended ]
+        "$sublet" resume one
+        look one
+        "$sublet" set one host-swap=100M
+        run -1 "$sublet" suspend one
+        "$sublet" set one host-swap=none
+        [ "$(of one host_swap_bytes)" = null ]
+        "$sublet" suspend one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "who leaves for others leaves with all that it has: --swap with less host memory than quota is refused" {
+        daemon_start --suspend-by copies --swap 8G
+        run -2 on "$sublet" run --swap --mem 2G --host-swap 1G -- true
+        [[ $output == *"of 2 GiB it may not have 1 GiB only in host memory (host-swap)"* ]]
+        fed one 1 8 alloc --swap --mem 1G --host-swap 1G
+        run -1 "$sublet" set one host-swap=512M
+        run -1 "$sublet" set one mem=1500M
+        "$sublet" set one host-swap=2G mem=1500M
+        run -2 "$sublet" set one host-swap=8
+        run -2 on "$sublet" run --no-daemon --host-swap 1G -- true
+        [[ $output == *"need the daemon"* ]]
+}
+
 @test "a driver call that needs what is away waits and wakes the tenant, and does not fail" {
         daemon_start --suspend-by copies
         mkfifo "$machine/feed.kept"

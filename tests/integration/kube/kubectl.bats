@@ -120,10 +120,10 @@ explain() {
 
 @test "set: annotations, in one call, of a pod that runs; what would be refused is not written" {
         jq -c '.items[0]' pods.json > pod.json
-        run kubectl-sublet set chat share=40 cap=50 class=batch mem=8G latency=none sleep-after=30s -n a
+        run kubectl-sublet set chat share=40 cap=50 class=batch mem=8G latency=none sleep-after=30s host-swap=4G -n a
         [ "$status" -eq 0 ]
         [[ $output == 'pod/chat: asked of node n1'* ]]
-        [ "$(tail -1 asked)" = 'annotate pod chat --overwrite -o json sublet.dev/share=40 sublet.dev/cap=50 sublet.dev/class=batch sublet.dev/mem=8G sublet.dev/latency=none sublet.dev/sleep-after=30s -n a' ]
+        [ "$(tail -1 asked)" = 'annotate pod chat --overwrite -o json sublet.dev/share=40 sublet.dev/cap=50 sublet.dev/class=batch sublet.dev/mem=8G sublet.dev/latency=none sublet.dev/sleep-after=30s sublet.dev/host-swap=4G -n a' ]
         run -0 kubectl-sublet set chat share=40 cap=50 class=batch mem=8G latency=none -n a
         refused() { # WORD MESSAGE
                 : > asked
@@ -139,6 +139,7 @@ explain() {
         refused class=gold 'class=gold: latency, normal or batch'
         refused cap=0 'cap=0: percent'
         refused latency=1us 'latency=1us: a time'
+        refused host-swap=4 'host-swap=4: a size such as 8G, or none'
         refused sleep-after=10ms 'sleep-after=10ms: a time from 1s to 7d'
         waiting later 4 > pod.json
         refused cap=50 'pod chat is on no node yet'

@@ -180,6 +180,8 @@ static void annotations_ask_before_the_environment(void **state)
         assert_string_equal(request.class, "");
         assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/swap\":\"true\"}}"), 0);
         assert_string_equal(request.swap, "true");
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/host-swap\":\"8G\"}}"), 0);
+        assert_string_equal(request.host_swap, "8G");
         assert_string_equal(request.unknown, "");
         assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/sleep-after\":\"30s\"}}"), 0);
         assert_string_equal(request.sleep_after, "30s");

@@ -132,6 +132,7 @@ static struct message_request some_request(void)
                                          .class = TURNS_LATENCY,
                                          .goal = 10 * NSEC_PER_MSEC,
                                          .sleep_after = 30 * NSEC_PER_SEC,
+                                         .host_swap = 5 * GIB,
                                          .ipc_host = true,
                                          .audit_ms = 250 };
 }
@@ -205,6 +206,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.class, TURNS_LATENCY);
         assert_int_equal(is.goal, 10 * NSEC_PER_MSEC);
         assert_int_equal(is.sleep_after, 30 * NSEC_PER_SEC);
+        assert_int_equal(is.host_swap, 5 * GIB);
         assert_int_equal(is.audit_ms, 250);
         assert_int_equal(is.enforcement, ENFORCEMENT_PRELOAD);
         assert_string_equal(is.attach, "required");
@@ -247,6 +249,7 @@ static void a_field_out_of_range_is_named(void **state)
                 { "latency_us", json_integer(10000001) },
                 { "sleep_after_us", json_integer(999999) },
                 { "sleep_after_us", json_integer(-1) },
+                { "host_swap_bytes", json_integer(-1) },
                 { "plane", json_string("astral") },
                 { "labels", json_string("team") },
                 { "labels", json_string("team=a,team=b") },

@@ -38,7 +38,10 @@ static bytes wanted(const struct daemon *daemon, const struct tenant *tenant)
 
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 held += tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
-        return (held + STEP - 1) / STEP * STEP;
+        if (tenant->lease.host_swap && held > tenant->lease.host_swap)
+                return 0; /* it would not be suspended */
+        held = (held + STEP - 1) / STEP * STEP;
+        return tenant->lease.host_swap && held > tenant->lease.host_swap ? tenant->lease.host_swap : held;
 }
 
 /* R3. One whose shim does not read is told with the next look. */

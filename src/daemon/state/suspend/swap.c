@@ -344,5 +344,5 @@ int swap_check(const struct daemon *daemon, const struct message_lease *lease, s
         if (lease->job[0])
                 return err_say(err, -EINVAL,
                                "a tenant of a job waits for the others, and they for it: no --swap with --job");
-        return 0;
+        return swap_fit_bound(lease, err);
 }

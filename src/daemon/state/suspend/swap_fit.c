@@ -158,16 +158,37 @@ int swap_fit_host(const struct tenants *tenants, const struct message_lease *lea
                        bytes_format(others < tenants->swap ? tenants->swap - others : 0, there));
 }
 
+int swap_fit_bound(const struct message_lease *lease, struct err *err)
+{
+        char quota[BYTES_TEXT], bound[BYTES_TEXT];
+        bytes sum = 0;
+
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                sum += lease->devices[i].is_granted ? lease->devices[i].quota : 0;
+        if (!lease->swap || !lease->host_swap || lease->host_swap >= sum)
+                return 0;
+        return err_say(err, -EINVAL,
+                       "a tenant with --swap leaves for others with all that it has: of %s it may not have %s only in "
+                       "host memory (host-swap)",
+                       bytes_format(sum, quota), bytes_format(lease->host_swap, bound));
+}
+
 int swap_fit_suspended(const struct tenants *tenants, const struct tenant *tenant, struct err *err)
 {
         bytes kept = needed(tenants, NULL, NULL) + used_by_others(tenants), used = swap_host_used(tenants), held = 0,
               free;
         char wanted[BYTES_TEXT], left[BYTES_TEXT];
 
-        if (!tenants->swap)
-                return 0;
         for (unsigned int i = 0; i < tenants->n_devices; i++)
                 held += tenant_has(tenant, i) ? tenant_held(tenant, i) : 0;
+        if (tenant->lease.host_swap && held > tenant->lease.host_swap)
+                return err_say(err, -ENOSPC,
+                               "'%s' holds %s, and may have %s in host memory (--host-swap): give it more ('sublet "
+                               "set %s host-swap=SIZE')",
+                               tenant->lease.tenant, bytes_format(held, wanted),
+                               bytes_format(tenant->lease.host_swap, left), tenant->lease.tenant);
+        if (!tenants->swap)
+                return 0;
         if (!tenant_swaps(tenant) && kept > used)
                 used = kept;
         free = used < tenants->swap ? tenants->swap - used : 0;

@@ -87,13 +87,29 @@ static int set_sleep(json_t *to, const char *text, const struct resize_row *row,
         return json_object_set_new(to, "sleep_after_us", after ? json_integer(after / NSEC_PER_USEC) : json_null());
 }
 
+static int set_host_swap(json_t *to, const char *text, const struct resize_row *row, struct err *err)
+{
+        bytes size;
+
+        (void)row;
+        if (!strcmp(text, "none"))
+                return json_object_set_new(to, "host_swap_bytes", json_null());
+        if (bytes_parse(text, 0, &size) < 0 || !size)
+                return err_say(err, -EINVAL, "host-swap=%.40s: a size such as 8G, or none", text);
+        return json_object_set_new(to, "host_swap_bytes", json_integer((json_int_t)size));
+}
+
 static const struct {
         const char *annotation, *name;
         int (*set)(json_t *to, const char *text, const struct resize_row *row, struct err *err);
 } settings[] = {
-        { ANNOTATION_SET_MEMORY, "mem", set_memory }, { ANNOTATION_SET_SHARE, "share", set_share },
-        { ANNOTATION_SET_CAP, "cap", set_cap },       { ANNOTATION_SET_CLASS, "class", set_class },
-        { ANNOTATION_SET_GOAL, "latency", set_goal }, { ANNOTATION_SET_SLEEP, "sleep-after", set_sleep },
+        { ANNOTATION_SET_MEMORY, "mem", set_memory },
+        { ANNOTATION_SET_SHARE, "share", set_share },
+        { ANNOTATION_SET_CAP, "cap", set_cap },
+        { ANNOTATION_SET_CLASS, "class", set_class },
+        { ANNOTATION_SET_GOAL, "latency", set_goal },
+        { ANNOTATION_SET_SLEEP, "sleep-after", set_sleep },
+        { ANNOTATION_SET_HOST_SWAP, "host-swap", set_host_swap },
 };
 
 json_t *resize_read(const json_t *annotations)

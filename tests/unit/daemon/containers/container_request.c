@@ -130,6 +130,15 @@ static void whether_it_shares_the_device_in_turns_is_its_own(void **state)
         (void)strcpy(asked.swap, "yes");
         assert_int_equal(container_request(), -EINVAL);
         assert_non_null(strstr(err.text, "swap 'yes': true or false"));
+        (void)strcpy(asked.swap, "");
+        assert_int_equal(container_request(), 0);
+        assert_int_equal(request.host_swap, 0);
+        (void)strcpy(asked.host_swap, "5G");
+        assert_int_equal(container_request(), 0);
+        assert_int_equal(request.host_swap, 5 * GIB);
+        (void)strcpy(asked.host_swap, "none");
+        assert_int_equal(container_request(), -EINVAL);
+        assert_non_null(strstr(err.text, "host-swap 'none': a size such as 8G"));
 }
 
 static void on_what_terms_it_is_allocated_counts_before_what_it_asks_for(void **state)

@@ -112,6 +112,19 @@ static void what_is_in_use_and_what_is_ready_are_together_within_the_bound(void 
         assert_int_equal(told(all, 2), -1); /* it is away */
 }
 
+static void what_a_tenant_may_have_in_host_memory_bounds_what_is_ready_for_it(void **state)
+{
+        struct state *all = *state;
+        struct tenant *fits = running(all, "fits", 20), *holds_more = running(all, "more", 30);
+
+        fits->lease.sleep_after = holds_more->lease.sleep_after = 30 * NSEC_PER_SEC;
+        fits->lease.host_swap = 20 * GIB;
+        holds_more->lease.host_swap = 29 * GIB; /* it would not be suspended */
+        look_again(all);
+        assert_int_equal(told(all, 0), 20);
+        assert_int_equal(told(all, 1), 0);
+}
+
 static void one_that_copies_could_not_move_has_none(void **state)
 {
         struct state *all = *state;
@@ -149,6 +162,8 @@ int main(void)
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(what_is_in_use_and_what_is_ready_are_together_within_the_bound, set_up,
                                                 tear_down),
+                cmocka_unit_test_setup_teardown(what_a_tenant_may_have_in_host_memory_bounds_what_is_ready_for_it,
+                                                set_up, tear_down),
                 cmocka_unit_test_setup_teardown(one_that_copies_could_not_move_has_none, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(nothing_is_kept_without_a_bound_and_by_checkpoint, set_up, tear_down),
         };

@@ -60,6 +60,8 @@ static void what_fits_into_the_allocation_is_asked_of_the_daemon(void **state)
                     "{\"cap_permille\":null,\"latency_us\":null}");
         assert_made(&row, "{\"sublet.dev/sleep-after\":\"30s\"}", "{\"sleep_after_us\":30000000}");
         assert_made(&row, "{\"sublet.dev/sleep-after\":\"none\"}", "{\"sleep_after_us\":null}");
+        assert_made(&row, "{\"sublet.dev/host-swap\":\"2G\"}", "{\"host_swap_bytes\":2147483648}");
+        assert_made(&row, "{\"sublet.dev/host-swap\":\"none\"}", "{\"host_swap_bytes\":null}");
 }
 
 static void more_than_was_allocated_is_refused_and_nothing_with_it(void **state)
@@ -83,6 +85,7 @@ static void what_is_not_understood_is_refused(void **state)
         assert_refused(&row, "{\"sublet.dev/latency\":\"11s\"}", "a time from 1ms to 10s");
         assert_refused(&row, "{\"sublet.dev/sleep-after\":\"8d\"}", "sleep-after=8d: a time from 1s to 7d");
         assert_refused(&row, "{\"sublet.dev/sleep-after\":\"\"}", "sleep-after=: a time");
+        assert_refused(&row, "{\"sublet.dev/host-swap\":\"25%\"}", "host-swap=25%: a size such as 8G");
 }
 
 static void pods_that_ask_for_nothing_are_left_alone(void **state)
