@@ -59,4 +59,3 @@ int load_alloc(struct load *load, bytes size, nsec from, nsec until, struct load
 
 /* Allocates memory until an allocation fails or `most` bytes are held. */
 int load_grab(struct load *load, bytes most, bytes *ret, struct err *err);
-

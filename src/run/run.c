@@ -123,6 +123,10 @@ static int check_words(struct run *run, struct err *err)
 {
         int r = grant_check(&run->grant, err);
 
+        if (run->record_path && run->is_preload)
+                return err_say(err, -EINVAL, "--record needs the supervisor: leave --preload out");
+        if (run->attach && !run->is_preload)
+                return err_say(err, -EINVAL, "--attach needs --preload: without it the command is under a gate anyway");
         return r < 0 ? r : check_sms(run, err);
 }
 
@@ -150,8 +154,7 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                   "p99 of a step that arrives within the share: 10ms; refused if it cannot be kept", NULL },
                 { "sleep-after", 0, run_read_sleep, &run->sleep_after, "TIME", "suspend it once idle: 30s", NULL },
                 { "swap", 0, flag_is, &run->swap, NULL, "share the device in turns with others of --swap", NULL },
-                { "host-swap", 0, flag_bytes, &run->host_swap, "SIZE",
-                  "host memory that it may have while it is suspended (default: its quota)", NULL },
+                { "host-swap", 0, flag_bytes, &run->host_swap, "SIZE", "host memory for it while suspended", NULL },
                 { "detach", 'd', flag_is, &run->is_detached, NULL,
                   "come back when it has started, print its name; output goes to NAME.log", NULL },
                 { "interactive", 'i', refuse_terminal, run, NULL, NULL, NULL },
@@ -188,10 +191,6 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
                 return command < 0 ? command : 1;
         if (command >= argc)
                 return err_say(err, -EINVAL, "no command to run ('sublet run --help')");
-        if (run->record_path && run->is_preload)
-                return err_say(err, -EINVAL, "--record needs the supervisor: leave --preload out");
-        if (run->attach && !run->is_preload)
-                return err_say(err, -EINVAL, "--attach needs --preload: without it the command is under a gate anyway");
         run->ipc_host = !strcmp(ipc, "host");
         run->argv = argv + command;
         run_fill_in(run, run->argv[0]);

@@ -61,7 +61,8 @@
 /*
  * On a running pod: what its containers' tenants are to have from now on, of what was allocated to them, in the words
  * of `sublet set`. The device plugin of its node sees to it (kube/plugin/resize/resize.h).
- *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none"), "8G" ("none")
+ *      "8G" (of each device), "40" (percent), "50" (percent; "none"), "batch", "10ms" ("none"), "30s" ("none"),
+ *      "8G" ("none")
  */
 #define ANNOTATION_SET_MEMORY "sublet.dev/mem"
 #define ANNOTATION_SET_SHARE "sublet.dev/share"
