@@ -17,6 +17,7 @@
 #include "shim/shim.h"
 #include "daemon/containers/attach.h"
 #include "daemon/state/events.h"
+#include "daemon/state/preloads.h"
 #include "daemon/state/shims.h"
 
 #include <errno.h>
@@ -44,14 +45,16 @@ static struct tenant *tenant_of(struct daemon *daemon, const json_t *body)
 }
 
 /* NULL: no program counts inside. The mark comes first: later programs see it, earlier ones are in the scan. */
-static const char *mark_segment(const struct tenant *tenant)
+static const char *mark_segment(struct tenant *tenant)
 {
         struct usage_segment_totals books;
+        int r;
 
         if (usage_segment_set_attached(tenant->segment, true) < 0)
                 return "the region cannot be written";
-        if (usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books) < 0)
-                return "the region is damaged";
+        r = preloads_look(tenant, &books);
+        if (r < 0)
+                return r == -EAGAIN ? "to look at the region takes too long" : "the region is damaged";
         return books.n_processes ? "a process of the tenant keeps its books inside already" : NULL;
 }
 

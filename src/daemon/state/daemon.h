@@ -128,6 +128,10 @@ struct daemon {
 
         nsec heartbeat_at; /* clock_now */
 
+        nsec looks_took;    /* what looks at usage segments have taken since the tick's began */
+        nsec looks_at;      /* clock_now; usage segments are not looked at before (preloads.c E2) */
+        uint64_t looked_at; /* the tenancy whose segment was the last that there was time for; 0: for all */
+
         struct loop *loop;
         struct store *store;
         struct http *http;

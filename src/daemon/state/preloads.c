@@ -7,6 +7,12 @@
  *      `sublet run --preload`  its socket, or a process with a slot in the usage segment; run comes back with both;
  *      `sublet lease DIR`      the directory: lease descriptor and usage segment are read from there.
  * A control block of our own stands in for the shim's: API, metrics and usage see no difference.
+ *
+ * The segment is the tenant's to write, and so is how long a look at it takes (usage_segment_scan.c). A user may have
+ * many, and this is the loop that answers everybody:
+ *      E1  a look that took long is followed by a rest of that segment's, two hundred times as long;
+ *      E2  all looks of ticks together have a fifth of the loop: when they have taken some milliseconds, the others'
+ *          come after four times as long, the next one first.
  */
 #include "daemon/state/daemon.h"
 
@@ -34,6 +40,14 @@
 
 #define SCAN_PERIOD (NSEC_PER_SEC / 2)  /* between two scans of a usage segment */
 #define RETURN_TIME (10 * NSEC_PER_SEC) /* for `sublet run` to come back; it tries ten times a second */
+
+#define LOOK_LONG (2 * NSEC_PER_MSEC)  /* CPU time; without a tenant's doing it takes less than 1 ms */
+#define LOOKS_LONG (5 * NSEC_PER_MSEC) /* of one tick */
+
+enum {
+        REST = 200, /* E1 */
+        PART = 4,   /* E2 */
+};
 
 static bytes at_most(bytes size, bytes most)
 {
@@ -117,6 +131,21 @@ static void truncate_segment(int segment)
                 (void)ftruncate(segment, sizeof(struct usage_segment));
 }
 
+int preloads_look(struct tenant *tenant, struct usage_segment_totals *ret)
+{
+        nsec now = clock_now(), since = clock_cpu(), took;
+        int r;
+
+        if (now < tenant->rests_until)
+                return -EAGAIN;
+        r = usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, ret);
+        took = clock_cpu() - since;
+        tenant->daemon->looks_took += took;
+        if (took > LOOK_LONG)
+                tenant->rests_until = now + REST * took;
+        return r;
+}
+
 /* True: the tenancy has ended. A damaged segment does not end it: its memory is not leased to others yet. */
 static bool scan_segment(struct daemon *daemon, struct tenant *tenant)
 {
@@ -125,7 +154,7 @@ static bool scan_segment(struct daemon *daemon, struct tenant *tenant)
 
         if (tenant->lease.directory[0])
                 truncate_segment(tenant->segment);
-        r = usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books);
+        r = preloads_look(tenant, &books);
         if (r == 0) {
                 write_control_block(daemon, tenant, &books);
                 tenant->attach_error = books.attach_error;
@@ -135,23 +164,59 @@ static bool scan_segment(struct daemon *daemon, struct tenant *tenant)
         return tenant->lease.directory[0] ? is_removed(tenant->segment) : tenant->source.fd < 0;
 }
 
-void preloads_tick(struct daemon *daemon)
+/* True: its usage segment is to be looked at now, or it is awaited no longer. */
+static bool is_due(const struct tenant *tenant, nsec now)
+{
+        return tenant->lease.enforcement == ENFORCEMENT_PRELOAD && now - tenant->checked_at >= SCAN_PERIOD &&
+               now >= tenant->rests_until;
+}
+
+static void check(struct daemon *daemon, struct tenant *tenant, nsec now)
+{
+        tenant->checked_at = now;
+        if (tenant->segment < 0 ? tenant->state == TENANT_AWAITED && now - tenant->state_since > RETURN_TIME :
+                                  scan_segment(daemon, tenant))
+                preload_finish(daemon, tenant);
+}
+
+/* Those whose number is above `above`, or all. The number of the last one that there was time for; 0: there was for
+ * all. */
+static uint64_t check_above(struct daemon *daemon, uint64_t above)
 {
         nsec now = clock_now();
 
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
+                uint64_t id = t->lease.id;
+
                 next = t->next;
-                if (t->wants_attach_socket) {
-                        (void)preload_lease_link_socket(daemon, t);
-                        t->wants_attach_socket = false;
-                }
-                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || now - t->checked_at < SCAN_PERIOD)
+                if (id <= above || !is_due(t, now))
                         continue;
-                t->checked_at = now;
-                if (t->segment < 0 ? t->state == TENANT_AWAITED && now - t->state_since > RETURN_TIME :
-                                     scan_segment(daemon, t))
-                        preload_finish(daemon, t);
+                check(daemon, t, now);
+                if (daemon->looks_took > LOOKS_LONG)
+                        return id;
         }
+        return 0;
+}
+
+/* E2 */
+static void look_at_segments(struct daemon *daemon)
+{
+        if (clock_now() < daemon->looks_at)
+                return;
+        daemon->looks_took = 0;
+        daemon->looked_at = check_above(daemon, daemon->looked_at);
+        if (daemon->looks_took > LOOKS_LONG)
+                daemon->looks_at = clock_now() + PART * daemon->looks_took;
+}
+
+void preloads_tick(struct daemon *daemon)
+{
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (t->wants_attach_socket)
+                        (void)preload_lease_link_socket(daemon, t);
+                t->wants_attach_socket = false;
+        }
+        look_at_segments(daemon);
 }
 
 /* run sends nothing on it; its hanging up is the signal, and so are descriptors that do not close. What its command

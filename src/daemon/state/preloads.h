@@ -5,6 +5,7 @@
 #include "daemon/state/daemon.h"
 
 struct ucred;
+struct usage_segment_totals;
 
 /* Makes an admitted tenant's lease descriptor and usage segment and answers "granted". Where the request names a
  * directory they are made there, and the socket stays the caller's; else they go with the answer, and the socket is
@@ -15,6 +16,10 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
 /* `sublet run` came back to a new daemon with both; answers "returned". The socket is taken over on success. 0;
  * -errno. */
 int preloads_return(struct daemon *daemon, struct message *message, int socket, const struct ucred *peer);
+
+/* Scans the tenant's usage segment. 0; -EAGAIN: not now, since that took long a while ago (E1); else as
+ * usage_segment_scan. */
+int preloads_look(struct tenant *tenant, struct usage_segment_totals *ret);
 
 void preloads_tick(struct daemon *daemon);                           /* ten times a second: scans the usage segments */
 void preloads_recover(struct daemon *daemon, struct tenant *tenant); /* a tenant that the store knows */

@@ -121,6 +121,7 @@ struct tenant {
         bool wants_attach_socket;              /* this daemon's attach.sock is to be linked into its directory */
         int attach_error;                      /* why the latest attempt failed: an errno, or 0 */
         nsec checked_at;                       /* when the usage segment was scanned last; clock_now */
+        nsec rests_until;                      /* it is not scanned before, since that took long (preloads.c E1) */
         struct loop_source source;             /* its shim's socket, before that run's; fd -1: none */
         bool is_kept;         /* it has ended, and somebody outside keeps memory of it: of its lease only that counts */
         bool is_end_received; /* the shim has sent "ended" */

@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Attacks of a user on the daemon itself, by what it may ask for: the time of its loop, and the disk.
+# variants: plain, because the programs are not built with a sanitizer and the claim is about how long things take
+bats_require_minimum_version 1.5.0
+# shellcheck disable=SC2154 # what machine.bash and daemon.bash set
+load ../machine
+load ../daemon
+
+setup() {
+        [ "$(id -u)" -eq 0 ] || skip "needs root to become somebody else"
+        machine_start --memory 24G
+        chmod a+rx "$machine"
+        attacks=$plain/tests/hostile
+        setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$attacks/attack-segments-full" ||
+                skip "other users cannot reach $attacks"
+}
+
+teardown() {
+        [ -z "${attacker:-}" ] || kill "$attacker" 2> /dev/null || true
+        node_end
+        machine_end
+}
+
+# attacked UID NAME ARGUMENT...: the program runs as that user until attack_end; what it says is in $machine/attack
+attacked() {
+        mkfifo "$machine/in"
+        setpriv --reuid "$1" --regid "$1" --clear-groups "$attacks/attack-$2" "$SUBLET_DIR" "$(cat "$machine/id")" \
+                "${@:3}" < "$machine/in" > "$machine/attack" 2>&1 3>&- &
+        attacker=$!
+        exec 7> "$machine/in"
+}
+
+attack_end() {
+        exec 7>&-
+        wait "$attacker"
+        attacker=''
+}
+
+# spent: what the daemon has used of a processor, in hundredths of a second
+spent() { awk '{ print $14 + $15 }' "/proc/$daemon/stat"; }
+
+@test "usage segments that take long to look at do not keep the daemon from others" {
+        local since began
+        daemon_start
+        since=$SECONDS began=$(spent)
+        attacked 4001 segments-full 24
+        wait_for grep -q '^leases=24' "$machine/attack"
+        sleep 8
+        echo "$(cat "$machine/attack"); $(($(spent) - began)) hundredths in $((SECONDS - since)) s"
+        [ "$(value ms "$(grep '^look' "$machine/attack")")" -ge 15 ] || { echo "no attack"; return 1; }
+        [ $((($(spent) - began) / (SECONDS - since))) -lt 20 ] # of a processor; without a bound all of it
+        attack_end
+}
