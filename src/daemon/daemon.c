@@ -366,6 +366,7 @@ static void daemon_end(struct daemon *daemon)
         }
         daemon->together = together_free(daemon->together);
         allocations_done(&daemon->allocations);
+        starts_done(&daemon->starts);
         daemon->store = store_close(daemon->store);
         daemon->loop = loop_free(daemon->loop);
 }

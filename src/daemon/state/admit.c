@@ -209,6 +209,17 @@ static struct message_lease lease_begin(const struct message_request *request, u
         return lease;
 }
 
+static int check_starts(const struct daemon *daemon, uid_t owner, struct err *err)
+{
+        if (daemon_is_master(daemon, owner) || starts_may(&daemon->starts, owner, clock_now()))
+                return 0;
+        return err_say(
+                err, -ENOSPC,
+                "user %u has begun %d tenancies in a short time, each of which is kept in the accounts: one more "
+                "may begin each second",
+                owner, STARTS_AT_ONCE);
+}
+
 static int check_request(const struct daemon *daemon, const struct message_request *request, uid_t owner,
                          struct err *err)
 {
@@ -248,7 +259,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         int r;
 
         shims_settle(daemon);
-        if ((r = check_request(daemon, request, owner, err)) < 0)
+        if ((r = check_starts(daemon, owner, err)) < 0 || (r = check_request(daemon, request, owner, err)) < 0)
                 return r;
         allocations_keep(&daemon->allocations, &daemon->tenants, daemon->tenants.kept);
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)

@@ -29,6 +29,7 @@
 #include "daemon/state/allocations.h"
 #include "daemon/state/balance.h"
 #include "daemon/state/mps/mps.h"
+#include "daemon/state/starts.h"
 #include "sched/sched.h"
 #include "daemon/state/tenants.h"
 
@@ -146,6 +147,7 @@ struct daemon {
         bool is_stuck;
         struct caller *callers; /* of agent.c */
         unsigned int n_callers;
+        struct starts starts;                         /* of tenancies, by user */
         struct pending_container *pending_containers; /* of pending.c */
         unsigned int n_pending;
 

@@ -148,6 +148,7 @@ void shims_number(struct daemon *daemon, struct tenant *tenant)
 
         if (tenant->lease.id)
                 return; /* it had a lease descriptor before it has a shim */
+        starts_note(&daemon->starts, tenant->lease.owner, clock_now());
         if (daemon->store) {
                 r = store_tenant_new(daemon->store, &tenant->lease, tenant->since, &tenant->lease.id);
                 daemon_store_result(daemon, r);

@@ -22,6 +22,12 @@ teardown() {
         machine_end
 }
 
+# as_user UID COMMAND...: as somebody else, who may use the machine
+as_user() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
+}
+
 # attacked UID NAME ARGUMENT...: the program runs as that user until attack_end; what it says is in $machine/attack
 attacked() {
         mkfifo "$machine/in"
@@ -51,4 +57,29 @@ spent() { awk '{ print $14 + $15 }' "/proc/$daemon/stat"; }
         [ "$(value ms "$(grep '^look' "$machine/attack")")" -ge 15 ] || { echo "no attack"; return 1; }
         [ $((($(spent) - began) / (SECONDS - since))) -lt 20 ] # of a processor; without a bound all of it
         attack_end
+}
+
+# kept: how many tenancies the store has
+kept() {
+        /usr/bin/python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM tenants").fetchone()[0])' "$SUBLET_DIR/sublet.db"
+}
+
+@test "a user that begins tenancies without a pause does not fill the store, and others begin theirs" {
+        daemon_start
+        attacked 0 tenancies-many 1200 # root is not asked: what there would be
+        attack_end
+        [[ $(cat "$machine/attack") == *'begun=1200'* ]] || { echo "no attack: $(cat "$machine/attack")"; return 1; }
+        [ "$(kept)" -eq 1200 ]
+        rm "$machine/in"
+        attacked 4001 tenancies-many 1200
+        attack_end
+        cat "$machine/attack"
+        [ "$(kept)" -ge 2200 ]
+        [ "$(kept)" -lt 2350 ] # one a second comes
+        [[ $(cat "$machine/attack") == *'refused=200'* ]]
+        run ! as_user 4001 "$sublet" run --mem 1G -- true
+        [[ $output == *'has begun 1000 tenancies'* ]]
+        as_user 4001 timeout 20 "$sublet" run --wait=10s --mem 1G -- true
+        as_user 4002 timeout 20 "$sublet" run --mem 1G -- true
 }
