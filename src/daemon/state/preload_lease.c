@@ -125,12 +125,23 @@ int preload_lease_make(const struct daemon *daemon, struct tenant *tenant, const
         return 0;
 }
 
-int preload_lease_open(const struct tenant *tenant, struct lease_descriptor *ret, int *ret_segment)
+/* Whoever has a file's owner as its user may make others' opens of it wait (F_SETLEASE), three quarters of a minute by
+ * default: root of a container has. */
+static int open_now(const struct tenant *tenant, const char *name, int flags)
 {
         char path[PATH_SIZE];
-        _cleanup_(closep) int fd = open(file_path(tenant, "page", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        int fd = open(file_path(tenant, name, path), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-        *ret_segment = open(file_path(tenant, "region", path), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        return fd < 0 ? -errno : fd;
+}
+
+int preload_lease_open(const struct tenant *tenant, struct lease_descriptor *ret, int *ret_segment)
+{
+        _cleanup_(closep) int fd = open_now(tenant, "page", O_RDONLY);
+
+        *ret_segment = fd == -EWOULDBLOCK ? -1 : open_now(tenant, "region", O_RDWR);
+        if (fd == -EWOULDBLOCK || *ret_segment == -EWOULDBLOCK)
+                return -EAGAIN;
         if (fd < 0 || *ret_segment < 0 || pread(fd, ret, sizeof(*ret), 0) != sizeof(*ret))
                 return -ENOENT;
         return lease_descriptor_parse(ret, sizeof(*ret), ret);

@@ -12,7 +12,8 @@
 int preload_lease_make(const struct daemon *daemon, struct tenant *tenant, const char *attach, int *ret_fd,
                        struct err *err);
 
-/* Reads them from the tenant's directory. *ret_segment is the caller's, also on failure (-1: none). 0; -errno. */
+/* Reads them from the tenant's directory. *ret_segment is the caller's, also on failure (negative: none). 0; -EAGAIN:
+ * somebody in the container keeps others from opening them; -errno. */
 int preload_lease_open(const struct tenant *tenant, struct lease_descriptor *ret, int *ret_segment);
 
 /* Links this daemon's attach.sock into the tenant's directory, in place of an earlier daemon's. 0; -errno. */

@@ -174,8 +174,10 @@ static bool is_due(const struct tenant *tenant, nsec now)
 static void check(struct daemon *daemon, struct tenant *tenant, nsec now)
 {
         tenant->checked_at = now;
-        if (tenant->segment < 0 ? tenant->state == TENANT_AWAITED && now - tenant->state_since > RETURN_TIME :
-                                  scan_segment(daemon, tenant))
+        if (tenant->segment < 0 && tenant->lease.directory[0])
+                preloads_recover(daemon, tenant);
+        else if (tenant->segment < 0 ? tenant->state == TENANT_AWAITED && now - tenant->state_since > RETURN_TIME :
+                                       scan_segment(daemon, tenant))
                 preload_finish(daemon, tenant);
 }
 
@@ -368,6 +370,8 @@ void preloads_recover(struct daemon *daemon, struct tenant *tenant)
         if (!tenant->lease.directory[0])
                 return; /* its run is awaited, or its shim */
         r = descriptor ? preload_lease_open(tenant, descriptor, &segment) : -ENOMEM;
+        if (r == -EAGAIN)
+                return; /* it stays leased, and is asked again */
         if (r == 0 && tenant->lease.enforcement == ENFORCEMENT_ATTACHED) {
                 tenant->segment = TAKE_FD(segment);
                 memcpy(tenant->token, descriptor->token, sizeof(descriptor->token));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Attacks of a user on the daemon itself, by what it may ask for: the time of its loop, and the disk.
+# Attacks on the daemon itself, of a user or a container, by what it may do: on the time of the loop, and on the disk.
 # variants: plain, because the programs are not built with a sanitizer and the claim is about how long things take
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
@@ -17,6 +17,7 @@ setup() {
 }
 
 teardown() {
+        rm -rf "${tmpfs:-}"
         [ -z "${attacker:-}" ] || kill "$attacker" 2> /dev/null || true
         node_end
         machine_end
@@ -82,4 +83,31 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM tenants").fetch
         [[ $output == *'has begun 1000 tenancies'* ]]
         as_user 4001 timeout 20 "$sublet" run --wait=10s --mem 1G -- true
         as_user 4002 timeout 20 "$sublet" run --mem 1G -- true
+}
+
+are_running() { [ "$("$sublet" ps --json | jq -c '[.[].state]')" = '["running","running"]' ]; }
+
+# With 45 s for each of them, a daemon that waited would not be there in time.
+@test "files that a container keeps others from opening do not hold the next daemon up, and what is leased stays so" {
+        local since
+        tmpfs=$(mktemp -d /dev/shm/sublet-leased-XXXXXX)
+        daemon_start
+        on "$sublet" lease --mem 8G "$tmpfs/one" > /dev/null
+        on "$sublet" lease --mem 8G "$tmpfs/two" > /dev/null
+        are_running
+        daemon_end TERM
+        mkfifo "$machine/in"
+        "$attacks/attack-region-leased" "$tmpfs"/*/region < "$machine/in" > "$machine/attack" 2>&1 3>&- &
+        attacker=$!
+        exec 7> "$machine/in"
+        wait_for grep -q '^leased=2' "$machine/attack" || skip "$(cat "$machine/attack")"
+        # shellcheck disable=SC2016 # for the inner shell
+        run -124 timeout 2 sh -c ': <> "$1"' - "$tmpfs/one/region"
+        since=$SECONDS
+        daemon_start 7>&- # the attack ends with the last who has it open
+        [ $((SECONDS - since)) -lt 25 ]
+        [ "$("$sublet" ps -q | sort | paste -sd,)" = one,two ]
+        run ! as_user 4001 "$sublet" run --mem 10G -- true
+        attack_end
+        wait_for are_running
 }
