@@ -91,7 +91,7 @@ static int fill(int segment)
         return own;
 }
 
-static void look(int segment)
+static void segment_look_at(int segment)
 {
         struct timespec from, to;
 
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 
                 (void)fill(segment);
                 if (i == 0)
-                        look(segment);
+                        segment_look_at(segment);
         }
         printf("leases=%d\n", n);
         (void)!read(STDIN_FILENO, &byte, 1);

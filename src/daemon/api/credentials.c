@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "daemon/api/api.h"
 #include "daemon/state/daemon.h"
 #include "net/http/caller.h"
 
@@ -115,6 +116,20 @@ void credentials_done(struct credentials *credentials)
         *credentials = (struct credentials){ 0 };
 }
 
+bool credentials_options(const struct credentials *credentials, struct MHD_OptionItem ret[static CREDENTIALS_OPTIONS])
+{
+        size_t n = 0;
+
+        if (credentials->certificate)
+                ret[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, credentials->certificate };
+        if (credentials->certificate && credentials->key)
+                ret[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, credentials->key };
+        if (credentials->certificate && credentials->callers)
+                ret[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_TRUST, 0, credentials->callers };
+        ret[n] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
+        return credentials->certificate;
+}
+
 static bool is_token(const struct credentials *credentials, const char *shown)
 {
         size_t n = strlen(credentials->token);
@@ -137,12 +152,12 @@ static bool is_password(const struct credentials *credentials, struct MHD_Connec
         return is;
 }
 
-bool credentials_is_open(const char *path)
+static bool is_open(const char *path)
 {
         return !strcmp(path, "/healthz") || !strcmp(path, "/readyz");
 }
 
-bool credentials_has_caller(const struct credentials *credentials, struct MHD_Connection *connection)
+static bool has_caller(const struct credentials *credentials, struct MHD_Connection *connection)
 {
         const union MHD_ConnectionInfo *info =
                 credentials->callers ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
@@ -150,7 +165,7 @@ bool credentials_has_caller(const struct credentials *credentials, struct MHD_Co
         return !credentials->callers || (info && caller_is_known(info->tls_session, NULL));
 }
 
-bool credentials_has_token(const struct credentials *credentials, struct MHD_Connection *connection)
+static bool has_token(const struct credentials *credentials, struct MHD_Connection *connection)
 {
         static const char bearer[] = "Bearer ";
         const char *shown;
@@ -163,4 +178,18 @@ bool credentials_has_token(const struct credentials *credentials, struct MHD_Con
         if (!strncasecmp(shown, bearer, sizeof(bearer) - 1))
                 return is_token(credentials, shown + sizeof(bearer) - 1);
         return is_password(credentials, connection);
+}
+
+const char *credentials_refusal(const struct credentials *credentials, struct MHD_Connection *connection,
+                                const char *path, int *ret_status)
+{
+        if (is_open(path))
+                return NULL;
+        *ret_status = API_FORBIDDEN;
+        if (!has_caller(credentials, connection))
+                return "a certificate is needed that an authority of the daemon's --callers has signed";
+        *ret_status = API_UNAUTHORIZED;
+        if (!has_token(credentials, connection))
+                return "'Authorization: Bearer TOKEN' is needed, with what the file of the daemon's --token holds";
+        return NULL;
 }

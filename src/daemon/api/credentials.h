@@ -15,6 +15,10 @@
 struct err;
 struct settings;
 
+enum {
+        CREDENTIALS_OPTIONS = 4,
+};
+
 struct credentials {
         char *token;             /* NULL: anybody may ask */
         char *certificate, *key; /* PEM; both NULL: no TLS */
@@ -25,12 +29,14 @@ struct credentials {
 int credentials_read(struct credentials *credentials, const struct settings *settings, struct err *err);
 void credentials_done(struct credentials *credentials);
 
-/* Where neither is asked for: whether the service is well, which who watches over it has to learn. */
-bool credentials_is_open(const char *path);
+/* What the server needs for them; their text stays ours. True: it speaks TLS. */
+bool credentials_options(const struct credentials *credentials, struct MHD_OptionItem ret[static CREDENTIALS_OPTIONS]);
 
-/* Whether the caller showed a certificate of `callers`, if there are any. */
-bool credentials_has_caller(const struct credentials *credentials, struct MHD_Connection *connection);
-
-/* Whether it showed the token, if there is one: `Authorization: Bearer TOKEN`, or Basic with the token as password, which is what a
- * browser asks its user for. How long it takes tells nothing of the token but whether its length is right. */
-bool credentials_has_token(const struct credentials *credentials, struct MHD_Connection *connection);
+/*
+ * Why a caller is refused, and with what status; NULL: it is not. It has to show a certificate of `callers` and the
+ * token, where there are any: `Authorization: Bearer TOKEN`, or Basic with the token as password, which is what a
+ * browser asks its user for. How long that takes tells nothing of the token but whether its length is right. Whether
+ * the service is well is told to all: who watches over it has to learn that.
+ */
+const char *credentials_refusal(const struct credentials *credentials, struct MHD_Connection *connection,
+                                const char *path, int *ret_status);

@@ -202,7 +202,10 @@ static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, con
 static void call_answer(struct call *call, const char *method, const char *path)
 {
         const char *host = MHD_lookup_connection_value(call->call.connection, MHD_HEADER_KIND, "Host");
-        bool is_guarded = call->is_tcp && !credentials_is_open(path);
+        int status = 0;
+        const char *refusal =
+                call->is_tcp ? credentials_refusal(&call->http->credentials, call->call.connection, path, &status) :
+                               NULL;
 
         call->is_answered = true;
         call->request.path = path;
@@ -216,12 +219,8 @@ static void call_answer(struct call *call, const char *method, const char *path)
                 api_error(&call->response, (int)call->call.refused, "%s: try again",
                           call->call.refused == MHD_HTTP_TOO_MANY_REQUESTS ? "other calls of yours hold too much" :
                                                                              "too many large calls at once");
-        else if (is_guarded && !credentials_has_caller(&call->http->credentials, call->call.connection))
-                api_error(&call->response, API_FORBIDDEN,
-                          "a certificate is needed that an authority of the daemon's --callers has signed");
-        else if (is_guarded && !credentials_has_token(&call->http->credentials, call->call.connection))
-                api_error(&call->response, API_UNAUTHORIZED,
-                          "'Authorization: Bearer TOKEN' is needed, with what the file of the daemon's --token holds");
+        else if (refusal)
+                api_error(&call->response, status, "%s", refusal);
         else if (!know_peer(call))
                 api_error(&call->response, API_FORBIDDEN, "the caller is not known");
         else if (call->is_tcp && !is_our_name(call->http, host))
@@ -333,20 +332,14 @@ static int guard_open(struct listener *listener, struct err *err)
 static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
 {
         struct listener *listener = &http->listeners[http->n_listeners];
-        const char *cert = is_tcp ? http->credentials.certificate : NULL,
-                   *callers = is_tcp ? http->credentials.callers : NULL;
-        const struct MHD_OptionItem more[] = {
-                { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, (void *)(uintptr_t)cert },
-                { MHD_OPTION_HTTPS_MEM_KEY, 0, http->credentials.key },
-                { callers ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, (void *)(uintptr_t)callers },
-                { MHD_OPTION_END, 0, NULL }
-        };
+        struct MHD_OptionItem more[CREDENTIALS_OPTIONS] = { { MHD_OPTION_END, 0, NULL } };
+        bool has_tls = is_tcp && credentials_options(&http->credentials, more);
         const union MHD_DaemonInfo *info;
         int r;
 
         *listener = (struct listener){ .http = http, .is_tcp = is_tcp };
         listener->server = (struct http_server){ .flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
-                                                          (cert ? (unsigned int)MHD_USE_TLS : 0),
+                                                          (has_tls ? (unsigned int)MHD_USE_TLS : 0),
                                                  .connections = CONNECTIONS_MAX,
                                                  .idle_sec = REST_SEC,
                                                  .body_most = API_BODY_MAX,
@@ -365,7 +358,7 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
         if (!listener->daemon) {
                 listener->server.guard = http_guard_free(listener->server.guard);
                 return err_say(err, -EIO, "the HTTP server does not start%s",
-                               cert ? ": is --cert a certificate, and --key its key?" : "");
+                               has_tls ? ": is --cert a certificate, and --key its key?" : "");
         }
         http->n_listeners++;
         info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);

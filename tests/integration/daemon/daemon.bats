@@ -541,7 +541,7 @@ status() {
 # signed NAME USAGE: a certificate of the authority NAME.crt, for that usage, in NAME-USAGE.crt and .key
 signed() {
         (
-                cd "$machine"
+                cd "$machine" || exit
                 [ -e "$1.crt" ] || openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$1" -keyout "$1.key" -out "$1.crt"
                 openssl req -newkey rsa:2048 -nodes -subj "/CN=$1 $2" -keyout "$1-$2.key" -out request
                 openssl x509 -req -in request -CA "$1.crt" -CAkey "$1.key" -CAcreateserial -days 2 -out "$1-$2.crt" \
