@@ -16,6 +16,7 @@
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
+#include "base/errand.h"
 #include "base/process.h"
 #include "gate/gate.h"
 #include "daemon/background.h"
@@ -32,6 +33,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+
+#define PATIENCE (20 * NSEC_PER_MSEC) /* with a process that is looked at */
 
 enum {
         LISTED_MAX = 960, /* so that a list goes through the pipe whole */
@@ -61,8 +64,16 @@ struct unmanaged {
         } uncounted[LEASE_DEVICES_MAX];
 };
 
-/* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
-static bool has_mapped(pid_t process, const struct stat *file)
+static bool is_one_of(const struct stat *files, size_t n, dev_t device, unsigned long long inode)
+{
+        for (size_t i = 0; i < n; i++)
+                if (files[i].st_ino == inode && files[i].st_dev == device)
+                        return true;
+        return false;
+}
+
+/* One of these files. Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
+static bool has_mapped(pid_t process, const struct stat *files, size_t n)
 {
         char path[64], line[512];
         unsigned long long inode;
@@ -74,8 +85,8 @@ static bool has_mapped(pid_t process, const struct stat *file)
         while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
-                is_there = sscanf(line, "%*s %*s %*s %x:%x %llu", &high, &low, &inode) == 3 && inode == file->st_ino &&
-                           makedev(high, low) == file->st_dev;
+                is_there = sscanf(line, "%*s %*s %*s %x:%x %llu", &high, &low, &inode) == 3 &&
+                           is_one_of(files, n, makedev(high, low), inode);
         }
         if (list)
                 (void)fclose(list);
@@ -120,10 +131,64 @@ static bool has_mounted(pid_t process, const char *directory)
         return is_there;
 }
 
-static bool is_of(const struct tenant *tenant, pid_t process)
+/* What a look at a process says. It waits while the process is in the midst of an exec (its maps, stat), and that takes
+ * as long as whoever serves a file likes that the exec closes. So it may be left behind, and has all that it needs. */
+struct look {
+        pid_t process;
+        size_t n; /* tenants without a shim */
+        struct looked_for {
+                uint64_t tenancy;
+                pid_t run;
+                char directory[sizeof(((struct message_lease *)NULL)->directory)];
+        } * tenants;
+        struct stat *segments; /* theirs */
+
+        bool counts_itself;
+        uint64_t whose; /* 0: nobody's */
+};
+
+static bool is_of(const struct looked_for *tenant, pid_t process)
 {
-        return tenant->lease.directory[0] ? has_mounted(process, tenant->lease.directory) :
-                                            tenant->run && descends(process, tenant->run);
+        return tenant->directory[0] ? has_mounted(process, tenant->directory) :
+                                      tenant->run && descends(process, tenant->run);
+}
+
+static void look_at(void *context)
+{
+        struct look *look = context;
+
+        look->counts_itself = has_mapped(look->process, look->segments, look->n);
+        for (size_t i = 0; i < look->n && !look->counts_itself; i++)
+                if (is_of(&look->tenants[i], look->process))
+                        look->whose = look->tenants[i].tenancy;
+}
+
+static void look_for(struct look *look, const struct tenant *tenant)
+{
+        struct looked_for *row = &look->tenants[look->n];
+
+        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD || tenant->segment < 0 ||
+            fstat(tenant->segment, &look->segments[look->n]) < 0)
+                return;
+        *row = (struct looked_for){ .tenancy = tenant->lease.id, .run = tenant->run };
+        (void)snprintf(row->directory, sizeof(row->directory), "%s", tenant->lease.directory);
+        look->n++;
+}
+
+/* In one piece, which errand_run frees. */
+static struct look *look_new(const struct daemon *daemon, pid_t process)
+{
+        size_t n = daemon->tenants.n;
+        struct look *look = calloc(1, sizeof(*look) + n * (sizeof(*look->segments) + sizeof(*look->tenants)));
+
+        if (!look)
+                return NULL;
+        look->process = process;
+        look->segments = (struct stat *)(look + 1);
+        look->tenants = (struct looked_for *)(look->segments + n);
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                look_for(look, t);
+        return look;
 }
 
 static bool is_ours(struct daemon *daemon, pid_t process)
@@ -139,21 +204,25 @@ static bool is_mps(struct daemon *daemon, pid_t process)
         return false;
 }
 
-/* False: it counts itself. *ret_tenant: NULL if it is no tenant's. */
-static bool is_uncounted(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
+enum whose {
+        COUNTS_ITSELF,
+        UNCOUNTED,     /* *ret_tenant: NULL if it is no tenant's */
+        NOT_LOOKED_AT, /* for a while: nothing is known */
+};
+
+static enum whose whose_is(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
 {
-        struct stat region;
+        struct look *look = look_new(daemon, process);
+        enum whose whose;
 
         *ret_tenant = NULL;
-        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
-                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || t->segment < 0)
-                        continue;
-                if (fstat(t->segment, &region) == 0 && has_mapped(process, &region))
-                        return false;
-                if (is_of(t, process))
-                        *ret_tenant = t;
-        }
-        return true;
+        if (!look || (look->n && errand_run(look_at, look, PATIENCE) != ERRAND_DONE))
+                return NOT_LOOKED_AT;
+        whose = look->counts_itself ? COUNTS_ITSELF : UNCOUNTED;
+        if (look->whose)
+                *ret_tenant = tenants_find_id(&daemon->tenants, look->whose);
+        free(look);
+        return whose;
 }
 
 static void name_of(pid_t process, char ret[static 64])
@@ -183,17 +252,19 @@ static void note_uncounted(struct daemon *daemon, unsigned int device, pid_t pro
                 uncounted->are_too_many = true;
 }
 
-/* The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used
+/* Who does not let itself be looked at is reported, and not ended: it may count itself. The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used
  * again. */
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
-        bool stops = daemon->settings.stops_unmanaged;
         const struct tenant *tenant;
+        enum whose whose;
+        bool stops;
         char name[64];
 
-        if (pidfd < 0 || is_ours(daemon, process) || !is_uncounted(daemon, process, &tenant))
+        if (pidfd < 0 || is_ours(daemon, process) || (whose = whose_is(daemon, process, &tenant)) == COUNTS_ITSELF)
                 return;
+        stops = whose == UNCOUNTED && daemon->settings.stops_unmanaged;
         if (is_mps(daemon, process)) { /* its memory is in no book */
                 note_uncounted(daemon, device, process);
                 return;
@@ -203,7 +274,10 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
                 stops = false;
         event_emit(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
-                   process, name, stops ? "; it was ended" : "");
+                   process, name,
+                   stops                  ? "; it was ended" :
+                   whose == NOT_LOOKED_AT ? "; it does not let itself be looked at" :
+                                            "");
 }
 
 static bool is_in(const struct listed *listed, pid_t process)

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         input = data;
         input_size = size < 16384 ? size : 16384;
-        require(!has_mapped(1, &segment) || has_line(segment.st_dev, segment.st_ino, 511));
+        require(!has_mapped(1, &segment, 1) || has_line(segment.st_dev, segment.st_ino, 511));
         (void)has_mounted(1, "/");
         (void)process_parent(1);
         (void)thread_is_alive(1, "1");

@@ -111,3 +111,24 @@ are_running() { [ "$("$sublet" ps --json | jq -c '[.[].state]')" = '["running","
         attack_end
         wait_for are_running
 }
+
+@test "a program on a device that does not let itself be looked at does not hold the daemon up" {
+        local from took slowest=0 name=$BATS_TEST_TMPDIR/said
+        daemon_start
+        lodger inside --preload --attach=never --mem 64M -- sleep 60 # only then is anything looked for
+        on "$attacks/attack-exec-beside" > "$name" 2>&1 3>&- &
+        attacker=$!
+        wait_for eval 'grep -q "^executes\|^cannot" "$name" || ! kill -0 "$attacker"'
+        [[ $(cat "$name") != cannot=* ]] || skip "$(cat "$name")"
+        while kill -0 "$attacker" 2> /dev/null; do # it is let go after 15 s
+                from=$(date +%s%N)
+                "$sublet" ps -q > /dev/null
+                took=$((($(date +%s%N) - from) / 1000000))
+                [ "$took" -le "$slowest" ] || slowest=$took
+                sleep 0.2
+        done
+        attacker=''
+        echo "an answer took at most $slowest ms"
+        [ "$slowest" -lt 5000 ]
+        "$sublet" events | grep 'STRANGER.*does not let itself be looked at'
+}
