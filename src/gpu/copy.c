@@ -40,6 +40,21 @@ int copy_call(struct gpu_copy *copy, int fd, uint32_t nr, void *block, uint32_t 
         return r < 0 ? r : client_error(rm_get32(block, size, status_at));
 }
 
+int copy_free(struct gpu_copy *copy, uint32_t object)
+{
+        enum { CLIENT_AT = 0, OBJECT_AT = 8, STATUS_AT = 12 };
+        uint8_t block[RM_FREE_SIZE] = { 0 };
+        int r;
+
+        if (!object)
+                return 0;
+        rm_put32(block, sizeof(block), CLIENT_AT, copy->client.client);
+        rm_put32(block, sizeof(block), OBJECT_AT, object);
+        r = copy_call(copy, copy->client.ctl, RM_NR_FREE, block, sizeof(block), STATUS_AT);
+        copy->is_leaking |= r < 0;
+        return r;
+}
+
 int copy_map(struct gpu_copy *copy, uint32_t memory, bytes size, bool is_host, uint64_t *ret)
 {
         const struct rm_layout *layout = &copy->client.backend->layout;
@@ -236,16 +251,16 @@ int gpu_copy_take(struct gpu_copy *copy, uint32_t client, uint32_t object, struc
                 return r;
         r = copy_map(copy, handle, piece->size, false, &piece->at);
         if (r < 0)
-                client_free(&copy->client, handle);
+                (void)copy_free(copy, handle);
         else
                 piece->handle = handle;
         return r;
 }
 
-void gpu_copy_give(struct gpu_copy *copy, const struct gpu_copy_piece *piece)
+int gpu_copy_give(struct gpu_copy *copy, const struct gpu_copy_piece *piece)
 {
         copy_unmap(copy, piece->handle, piece->at, piece->size);
-        client_free(&copy->client, piece->handle);
+        return copy_free(copy, piece->handle);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
@@ -278,12 +293,13 @@ void gpu_copy_end(struct gpu_copy *copy, bool is_kept)
                 return;
         copy_channel_end(copy);
         room_wait(copy);
-        if (is_kept && copy->room.n_ready) {     /* what is ready may be full, whatever became of the rest */
-                copy->client.next = copy->first; /* what was taken is given back: the handles would run out */
+        if (is_kept && copy->room.n_ready) { /* what is ready may be full, whatever became of the rest */
+                if (!copy->is_leaking)       /* what was taken is given back: the handles would run out */
+                        copy->client.next = copy->first;
                 return;
         }
         client_done(&copy->client); /* with all that is ours there */
-        copy->is_open = false;
+        copy->is_open = copy->is_leaking = false;
         room_clear(copy);
 }
 
@@ -295,6 +311,11 @@ int gpu_copy_ready(struct gpu_copy *copy, bytes size)
                 r = room_grow(copy, size);
         room_wait(copy);
         return r < 0 ? r : copy->room.error;
+}
+
+bool gpu_copy_is_leaking(const struct gpu_copy *copy)
+{
+        return copy->is_leaking;
 }
 
 bytes gpu_copy_room(const struct gpu_copy *copy)

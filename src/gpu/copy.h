@@ -41,7 +41,8 @@ int gpu_copy_begin(struct gpu_copy *copy, bytes size);
 
 /* piece->size is given. -EIO: the driver refuses. */
 int gpu_copy_take(struct gpu_copy *copy, uint32_t client, uint32_t object, struct gpu_copy_piece *piece);
-void gpu_copy_give(struct gpu_copy *copy, const struct gpu_copy_piece *piece);
+/* -errno: the driver keeps the second handle, and with it the memory if all others are freed. */
+int gpu_copy_give(struct gpu_copy *copy, const struct gpu_copy_piece *piece);
 
 /* Asks for a copy of the piece to `host` (an offset in the room), or back. Waits while the ring is full. -EIO: the
  * engine has stopped. */
@@ -57,6 +58,9 @@ bytes gpu_copy_room(const struct gpu_copy *copy); /* that is ready */
 
 /* The room is at most of that size from here on: what is behind goes back to the host. Between begin and end: never. */
 void gpu_copy_shrink(struct gpu_copy *copy, bytes size);
+
+/* The driver has refused to free something of ours. That ends with a gpu_copy_end that keeps no room. */
+bool gpu_copy_is_leaking(const struct gpu_copy *copy);
 
 /* is_kept: the room stays, and may be used by the next gpu_copy_begin. Else nothing is left of it. */
 void gpu_copy_end(struct gpu_copy *copy, bool is_kept);

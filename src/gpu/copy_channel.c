@@ -155,7 +155,7 @@ void copy_channel_end(struct gpu_copy *copy)
 {
         struct copy_channel *channel = &copy->channel;
 
-        client_free(&copy->client, channel->group);
+        (void)copy_free(copy, channel->group);
         if (channel->host)
                 (void)munmap(channel->host, COPY_OBJECT_BYTES);
         if (channel->userd)
@@ -164,10 +164,10 @@ void copy_channel_end(struct gpu_copy *copy)
                 (void)munmap((void *)(uintptr_t)channel->doorbell, DOORBELL_BYTES);
         if (channel->at)
                 copy_unmap(copy, channel->memory, channel->at, COPY_OBJECT_BYTES);
-        client_free(&copy->client, channel->bell);
-        client_free(&copy->client, channel->positions);
-        client_free(&copy->client, channel->error);
-        client_free(&copy->client, channel->memory);
+        (void)copy_free(copy, channel->bell);
+        (void)copy_free(copy, channel->positions);
+        (void)copy_free(copy, channel->error);
+        (void)copy_free(copy, channel->memory);
         *channel = (struct copy_channel){ 0 };
 }
 

@@ -6,6 +6,7 @@
 #include "gpu/client.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct gpu_copy;
 
@@ -59,13 +60,17 @@ struct gpu_copy {
         bool is_open;
         struct gpu_client client;
         uint32_t space, range;
-        uint32_t first; /* handle of the next object, when only the client itself had been made */
+        uint32_t first;         /* handle of the next object, when only the client itself had been made */
+        atomic_bool is_leaking; /* the driver has refused to free an object of ours: it is there while the client is */
         struct copy_channel channel;
         struct room room;
 };
 
 /* A call of our client's: 0; as client_error. */
 int copy_call(struct gpu_copy *copy, int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at);
+
+/* Frees an object of ours, if it is not 0. 0; -errno: is_leaking. */
+int copy_free(struct gpu_copy *copy, uint32_t object);
 
 /* A channel, once; -ENOTSUP: no engine takes one. copy_channel_end: also of what was begun only. */
 int copy_channel_begin(struct gpu_copy *copy);

@@ -206,7 +206,7 @@ static void *register_run(void *context)
                 if (r == 0)
                         r = memory_register(copy, piece, handle);
                 if (r == 0 && (r = copy_map(copy, handle, piece->size, true, &piece->at)) < 0)
-                        client_free(&copy->client, handle);
+                        (void)copy_free(copy, handle);
                 if (r < 0) {
                         step_on(room, NULL, r == -EIO ? -ENOMEM : r);
                         break;
@@ -303,7 +303,7 @@ void room_shrink(struct gpu_copy *copy, bytes size)
                 uint32_t handle = FIRST_PIECE + (uint32_t)room->n_ready;
 
                 copy_unmap(copy, handle, piece->at, piece->size);
-                client_free(&copy->client, handle); /* first: it holds the pages */
+                (void)copy_free(copy, handle); /* first: it holds the pages */
         }
         room_trim(room);
 }

@@ -37,10 +37,10 @@ static int on_take(void *context, unsigned int device, uint32_t client, uint32_t
         return r;
 }
 
-static void on_give(void *context, unsigned int device, const struct gate_piece *piece)
+static int on_give(void *context, unsigned int device, const struct gate_piece *piece)
 {
-        gpu_copy_give(((struct mover *)context)->engines[device],
-                      &(struct gpu_copy_piece){ piece->handle, piece->at, piece->size });
+        return gpu_copy_give(((struct mover *)context)->engines[device],
+                             &(struct gpu_copy_piece){ piece->handle, piece->at, piece->size });
 }
 
 static int on_copy(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host)
@@ -84,7 +84,9 @@ static void on_end(void *context, unsigned int device, bool is_kept)
         if (!mover->engines[device])
                 return;
         gpu_copy_end(mover->engines[device], true);
-        if (!is_kept)
+        if (!is_kept && gpu_copy_is_leaking(mover->engines[device])) /* room is made anew when the thread ends */
+                mover->engines[device] = gpu_copy_free(mover->engines[device]);
+        else if (!is_kept)
                 room_bound(mover, device);
 }
 

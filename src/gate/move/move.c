@@ -192,9 +192,13 @@ static bool copy_all(struct gate *gate, bool is_out, struct gate_moved *ret)
                         r = copier->wait(copier->context, i);
         if (gate->is_empty)
                 r = -ECANCELED; /* nobody is there who could want it */
-        while (n-- > 0)
-                if (moving->parts[n].piece.handle)
-                        copier->give(copier->context, moving->parts[n].device, &moving->parts[n].piece);
+        while (n-- > 0) {
+                const struct move_part *part = &moving->parts[n];
+
+                if (part->piece.handle && copier->give(copier->context, part->device, &part->piece) < 0 && is_out &&
+                    r == 0)
+                        r = -EBUSY; /* what has another handle would not leave */
+        }
         return r == 0 || move_fail(ret, GATE_MOVE_AS_BEFORE, "copying %s: %s", is_out ? "out" : "back",
                                    r == -ENOMEM ? "the host has no memory for it" : strerror(-r));
 }

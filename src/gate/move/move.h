@@ -35,6 +35,7 @@ struct request;
  * has stopped.
  *      begin  an engine of the device, and room for `size` bytes in host memory behind what is kept there
  *      take   a second handle of a tenant's memory, and where the engine sees it
+ *      give   the handle goes; while it does not, the memory is on the device whoever frees it
  *      copy   is asked for; from there to `host` (an offset in the room), or back
  *      wait   for all that were asked for
  *      end    engine and handles go. is_kept: what is in host memory stays
@@ -45,7 +46,7 @@ struct gate_copier {
         void *context;
         int (*begin)(void *context, unsigned int device, bytes size);
         int (*take)(void *context, unsigned int device, uint32_t client, uint32_t object, struct gate_piece *piece);
-        void (*give)(void *context, unsigned int device, const struct gate_piece *piece);
+        int (*give)(void *context, unsigned int device, const struct gate_piece *piece);
         int (*copy)(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host);
         int (*wait)(void *context, unsigned int device);
         void (*end)(void *context, unsigned int device, bool is_kept);

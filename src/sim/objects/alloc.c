@@ -322,6 +322,9 @@ uint32_t alloc_free(struct machine *machine, struct request *request)
 
         if (!object)
                 return RM_STATUS_OK; /* as the driver, docs/rm-abi.md 1.3 */
+        if ((object->class_number == RM_CLASS_VIDEO_MEMORY || object->class_number == CLASS_FABRIC) &&
+            machine->faults.free_refused_at && --machine->faults.free_refused_at == 0)
+                return RM_STATUS_NO_MEMORY;
         if (object == &request->client->top) {
                 client_free(machine, request->client);
                 listens_drop(machine, NULL, request->call.client);

@@ -175,8 +175,9 @@ static uint32_t map_sparse(const struct request *request, struct space *space)
 static uint32_t unmap_external(struct machine *machine, const struct request *request, struct space *space)
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
+        bool is_refused = machine->faults.unmap_refused_at && --machine->faults.unmap_refused_at == 0;
 
-        if (!range || range->kind != RANGE_EXTERNAL)
+        if (!range || range->kind != RANGE_EXTERNAL || is_refused)
                 return SIM_STATUS_INVALID_ADDRESS;
         range_unmap(range, request->call.base, request->call.length,
                     gpu_by_uuid(machine, request->block.data + UNMAP_UUID_AT));

@@ -154,6 +154,8 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_own_client:
         case FAULT_copy_fault_at:
         case FAULT_map_refused_at:
+        case FAULT_unmap_refused_at:
+        case FAULT_free_refused_at:
         case FAULT_enable_lost_at:
         case FAULT_pin_refused_at:
                 break;

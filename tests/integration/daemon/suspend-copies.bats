@@ -201,6 +201,31 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         run ! happened 'AUDIT_|BOOKS_|LOST'
 }
 
+# Of its 20 memories each has a second handle while it is copied: the first 20 frees of the way out are those.
+@test "what cannot be unmapped or freed on the way out is whole, and no handle of ours keeps what has left" {
+        local kind empty
+        daemon_start --suspend-by copies --swap 2G
+        empty=$(free_mib)
+        fed one 6 32 alloc --mem 2G --swap
+        for kind in unmap-refused-at=1 unmap-refused-at=7 free-refused-at=1 free-refused-at=9 free-refused-at=30; do
+                fault "$kind"
+                run ! "$sublet" suspend one
+                [ "$(of one state)" = running ]
+                look one
+        done
+        [ "$("$sublet" events | grep -c SUSPEND_FAILED)" = 5 ]
+        "$sublet" suspend one
+        [ "$(free_mib)" -ge $((empty - 64)) ]
+        fault free-refused-at=1 # of ours, when all is back
+        "$sublet" resume one
+        look one
+        "$sublet" suspend one
+        [ "$(free_mib)" -ge $((empty - 64)) ]
+        "$sublet" resume one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|LOST'
+}
+
 @test "what fails on the way back leaves the tenant suspended with all that it had, and the next time it comes" {
         local kind away
         daemon_start --suspend-by copies

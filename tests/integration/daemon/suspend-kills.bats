@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# SIGKILL at random moments of suspend and of resume: to the helper that makes the checkpoint, the daemon, the shim, and
-# the program. Afterwards the tenant is as before, or suspended, or it has ended with an event that says so; what the
-# program holds is what it wrote; nothing is charged and nothing held that nobody has. On the simulator.
+# SIGKILL at random moments of suspend and of resume: to the helper that makes the checkpoint, the daemon, the shim,
+# both, the program, and the command that started it. Afterwards the tenant is as before, or suspended, or it has ended
+# with an event that says so; what the program holds is what it wrote; nothing is charged and nothing held that nobody
+# has. On the simulator.
 # variants: plain address, because what runs beside the daemon is the library of the plain build
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -15,6 +16,7 @@ setup() {
         machine_start --memory 4G
         n=0
         line=''
+        options=() # of the daemon
 }
 
 teardown() {
@@ -68,6 +70,8 @@ strike() {
         daemon) daemon_end KILL ;;
         shim) kill -KILL "$shim" ;;
         program) kill -KILL "$program" ;;
+        run) kill -KILL "$supervisor" ;;
+        both) daemon_end KILL && kill -KILL "$shim" ;;
         esac
 }
 
@@ -96,8 +100,8 @@ is_gone() {
         local said
         said=$("$sublet" events --json | jq -rs --arg t "$name" '[.[] | select(.tenant == $t) | .name] | [(map(select(. == "TENANT_ENDED")) | length), (map(select(. == "KEEPER_DIED" or . == "SUSPEND_LOST")) | length)] | join(" ")')
         case $1 in
-        shim) [ "$said" = "1 1" ] || { echo "events: $said"; return 1; } ;;
-        program) [ "$said" = "1 0" ] || { echo "events: $said"; return 1; } ;;
+        shim | both) [ "$said" = "1 1" ] || { echo "events: $said"; return 1; } ;;
+        program | run) [ "$said" = "1 0" ] || { echo "events: $said"; return 1; } ;;
         *) [[ $said == "1 "[01] ]] || { echo "events: $said"; return 1; } ;;
         esac
         feed # one that was not suspended learns by a call that its gate is gone
@@ -114,7 +118,7 @@ kill_all() {
         declare -A ends=() span=()
         echo "seed $seed"
         RANDOM=$seed
-        daemon_start --suspend-by "$by"
+        daemon_start --suspend-by "$by" "${options[@]}"
         empty=$(free_mib)
         begin
         span[suspend]=$(took suspend)
@@ -138,9 +142,9 @@ kill_all() {
                 strike "$victim"
                 echo "$i: $way, $victim after $delay ms"
                 wait "$asked" || true
-                [ "$victim" != daemon ] || daemon_start --suspend-by "$by"
+                [[ $victim != @(daemon|both) ]] || daemon_start --suspend-by "$by" "${options[@]}"
                 case $victim in
-                shim | program) wait_for has_ended || fail "it is listed still" ;;
+                shim | program | run | both) wait_for has_ended || fail "it is listed still" ;;
                 *) wait_for is_settled || fail "it is on its way still" ;;
                 esac
                 if is_listed; then
@@ -168,4 +172,9 @@ kill_all() {
 
 @test "the same of a suspension by copies" {
         kill_all copies daemon shim program
+}
+
+@test "the same where host memory is ready before, of who started it, and of daemon and shim at once" {
+        options=(--swap 2G)
+        kill_all copies run both shim
 }

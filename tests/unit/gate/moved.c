@@ -30,9 +30,10 @@ static int on_take(void *context, unsigned int device, uint32_t client, uint32_t
         return 0;
 }
 
-static void on_give(void *context, unsigned int device, const struct gate_piece *piece)
+static int on_give(void *context, unsigned int device, const struct gate_piece *piece)
 {
         (void)context, (void)device, (void)piece;
+        return 0;
 }
 
 static int on_copy(void *context, unsigned int device, bool is_out, const struct gate_piece *piece, bytes host)
