@@ -299,7 +299,8 @@ void gpu_copy_end(struct gpu_copy *copy, bool is_kept)
                 return;
         }
         client_done(&copy->client); /* with all that is ours there */
-        copy->is_open = copy->is_leaking = false;
+        copy->is_open = false;
+        copy->is_leaking = false;
         room_clear(copy);
 }
 
