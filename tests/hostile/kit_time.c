@@ -34,6 +34,7 @@ enum {
 };
 
 #define SCHEDULE_GROUP 0xa06c0101u
+#define SET_MODE 0x20801210u
 #define SCHEDULE_CHANNEL 0xa06f0103u
 #define BIND_GROUP 0xa06c0102u
 #define BIND_CHANNEL 0xa06f0104u
@@ -177,6 +178,11 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
         if ((request >> 8 & 0xff) == 'F' && (request & 0xff) == NR_CONTROL && kit_get32(block, 8) == SCHEDULE_GROUP &&
             (time_tricks.binds || time_tricks.singly))
                 return scheduled(fd, request, block);
+        if ((request >> 8 & 0xff) == 'F' && (request & 0xff) == NR_CONTROL && kit_get32(block, 8) == SET_MODE &&
+            time_tricks.hides_mode) {
+                kit_put32(block, 28, 0);
+                return 0;
+        }
         return next(fd, request, block);
 }
 
@@ -251,7 +257,7 @@ static unsigned long compute(uint64_t until, bool listens)
         while (msec_now() < until && !(listens && is_told_to_end())) {
                 if (n - done == DEPTH)
                         MUST(cuEventSynchronize(work.events[done++ % DEPTH]));
-                launch(n++, ROUNDS);
+                launch(n++, ROUNDS * (time_tricks.times ? time_tricks.times : 1));
         }
         MUST(cuStreamSynchronize(work.stream));
         return n;

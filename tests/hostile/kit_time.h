@@ -27,6 +27,8 @@ struct time_tricks {
         bool repeats;        /* a thread schedules all of them again and again */
         bool schedules_old;  /* a group is scheduled before its channels are there */
         bool schedules_each; /* and after each of them */
+        bool hides_mode;     /* libcuda believes that it has said how its context is to be preempted */
+        unsigned int times;  /* so many times longer kernels; 0: as they are */
 };
 
 extern struct time_tricks time_tricks;

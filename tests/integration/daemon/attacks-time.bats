@@ -126,6 +126,10 @@ keeps_its_share() {
         keeps_its_share time-two-faces
 }
 
+@test "a context that never says how it is to be preempted has its tenant's share" {
+        keeps_its_share time-no-mode
+}
+
 # It computes nothing, so it takes nothing without a daemon. Believed, it would leave the honest one next to nothing.
 @test "a tenant that writes to its rings without a doorbell has no turns, and takes no time of another" {
         daemon_start
