@@ -22,7 +22,7 @@ oldObject == null || object.spec != oldObject.spec || (has(object.metadata.annot
   sideEffects: None
   failurePolicy: {{ .policy }}
   timeoutSeconds: 5
-  clientConfig: {service: {name: webhook, namespace: sublet, path: {{ .path }}}, caBundle: {{ .bundle }}}
+  clientConfig: {service: {name: webhook, namespace: sublet, path: {{ .path }}}{{ with .bundle }}, caBundle: {{ . }}{{ end }}}
   rules:
 {{- range $operations, $resources := .rules }}
   - {apiGroups: [""], apiVersions: [v1], operations: {{ $operations }}, resources: {{ $resources }}}

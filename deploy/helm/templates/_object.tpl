@@ -29,6 +29,9 @@
 {{- end -}}
 {{- range $container := .spec.containers -}}
 {{-   $_ := set $container "image" (eq $.name "scheduler" | ternary $values.scheduler.image (printf "%s:%s" $values.image.repository $values.image.tag)) -}}
+{{-   if and $values.certificates.certManager (eq $.name "webhook") -}}
+{{-     $_ := set $container "args" (without $container.args "--host=webhook.sublet.svc") -}}
+{{-   end -}}
 {{-   if $part.extraArgs -}}
 {{-     $_ := set $container "args" (concat ($container.args | default list) $part.extraArgs) -}}
 {{-   end -}}

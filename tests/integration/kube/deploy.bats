@@ -275,6 +275,37 @@ assert f"system:serviceaccount:{account['metadata']['namespace']}:device-plugin'
 END
 }
 
+@test "with cert-manager: what the webhook mounts, serves and is trusted by is one certificate's" {
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        made kubernetes-cert-manager
+        takes webhook
+        "$root/deploy/kubernetes/certificate" --cert-manager > "$BATS_TEST_TMPDIR/webhook"
+        run ! grep -E 'caBundle|Secret' "$BATS_TEST_TMPDIR/webhook"
+        /usr/bin/python3 - "$made" "$BATS_TEST_TMPDIR/webhook" << 'END'
+import sys, yaml
+there = [one for path in sys.argv[1:] for one in yaml.safe_load_all(open(path)) if one]
+def of(kind):
+    return {one['metadata']['name']: one for one in there if one['kind'] == kind}
+certificates, issuers = of('Certificate'), of('Issuer')
+for one in list(certificates.values()) + list(issuers.values()):
+    assert one['metadata']['namespace'] == 'sublet'
+for one in certificates.values():
+    assert one['spec']['issuerRef']['name'] in issuers
+leaf = certificates['webhook']['spec']
+[authority] = [c['spec'] for c in certificates.values() if c['spec'].get('isCA')]
+assert issuers[leaf['issuerRef']['name']]['spec']['ca']['secretName'] == authority['secretName'] != leaf['secretName']
+pod = of('Deployment')['webhook']['spec']['template']['spec']
+assert [v['secret']['secretName'] for v in pod['volumes']] == [leaf['secretName']]
+assert not [arg for arg in pod['containers'][0]['args'] if arg.startswith('--host')], 'it would make certificates of one that is none'
+for kind in ('MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'):
+    one = of(kind)['sublet']
+    assert one['metadata']['annotations']['cert-manager.io/inject-ca-from'] == 'sublet/webhook'
+    for webhook in one['webhooks']:
+        service = webhook['clientConfig']['service']
+        assert leaf['dnsNames'] == [f"{service['name']}.{service['namespace']}.svc"]
+END
+}
+
 @test "a second scheduler holds a lease of its own, which it may, and mounts what its configuration names" {
         /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
         /usr/bin/python3 - "$root/deploy/kubernetes" << 'END'

@@ -50,6 +50,18 @@ for one in filter(None, yaml.safe_load_all(sys.stdin)): print(json.dumps(one))' 
         [[ $output == *PodDisruptionBudget* ]]
 }
 
+@test "with cert-manager the webhook's certificate is its, and the rest is as ever" {
+        kubectl kustomize "$root/deploy/kubernetes-cert-manager" > "$there/all" || skip "this kubectl's kustomize is older than 4.1"
+        kubectl kustomize "$root/deploy/kubernetes/guard" > "$there/guard"
+        "$root/deploy/kubernetes/certificate" --cert-manager > "$there/webhook"
+        "$root/deploy/kubernetes/scheduler-certificate" > "$there/scheduler"
+        chart 1.34 --set certificates.certManager=true
+        /usr/bin/python3 "$root/tests/fakes/objects.py" "$there/all,$there/guard,$there/webhook,$there/scheduler" "$made"
+        [ "$(value 'select(.webhooks).webhooks[].clientConfig.caBundle')" = "$(printf 'null\nnull')" ]
+        helm lint --strict "$root/deploy/helm" --kube-version 1.34 --set certificates.certManager=true
+        run -1 chart 1.34 --set certificates.certManager=always
+}
+
 @test "the authorities are the webhook's and the extender's, and the scheduler's certificate is for callers" {
         chart 1.34
         data() { value "select(.kind == \"Secret\" and .metadata.name == \"$1\").data[\"$2\"]" | base64 -d > "$there/$3"; }
