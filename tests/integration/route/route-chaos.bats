@@ -13,7 +13,7 @@ setup_file() {
 
 setup() {
         router_start
-        clients=()
+        clients=() n_sent=0
 }
 
 teardown() {
@@ -24,26 +24,39 @@ fault() { # REPLICA KIND [N]
         ask "$1" "/replica/fault?kind=$2&n=${3:-0}" -X POST > /dev/null
 }
 
-# burst N TOKENS [FIELDS] [TEXT]: so many at once, each with a prompt of its own, in the background
+# burst N TOKENS [FIELDS] [TEXT]: so many at once, each with a prompt and a connection of its own, in the background.
+# One curl makes them all: to start it costs more than a request.
 burst() {
-        local i text
-        text=${4:-}
-        for i in $(seq "$1"); do
-                code "$(chat "request $i of this burst $text" "$2" "${3:-}")" > "$dir/burst.$i" 2> /dev/null &
-                clients+=($!)
-        done
+        local i at=$dir/bodies.${#clients[@]}
+        mkdir -p "$at"
+        for ((i = 1; i <= $1; i++)); do
+                chat "request $i of this burst ${4:-}" "$2" "${3:-}" > "$at/$i"
+                [ $i -eq 1 ] || echo next
+                printf '%s\n' 'url = http://router/v1/chat/completions' "unix-socket = $dir/http" "data-binary = @$at/$i" \
+                        'output = /dev/null' 'max-time = 30' 'write-out = "%{http_code}\n"'
+        done > "$at/config"
+        curl -sS --parallel --parallel-immediate --parallel-max 200 -K "$at/config" > "$dir/burst.${#clients[@]}" 2> /dev/null &
+        clients+=($!)
+        n_sent=$((n_sent + $1))
+}
+
+# one_more TEXT TOKENS: with the burst, by a curl of its own
+one_more() {
+        code "$(chat "$1" "$2")" > "$dir/burst.${#clients[@]}" 2> /dev/null &
+        clients+=($!)
+        n_sent=$((n_sent + 1))
 }
 
 # All of the burst were answered; it says what they got.
 none_failed() {
         wait "${clients[@]}" || true
         clients=()
-        for answer in "$dir"/burst.*; do
-                cat "$answer"
-                echo
-        done > "$dir/codes"
-        rm "$dir"/burst.*
+        # shellcheck disable=SC2046  # a code each
+        printf '%s\n' $(for answer in "$dir"/burst.*; do cat "$answer" && echo; done) > "$dir/codes"
+        rm -r "$dir"/burst.* "$dir"/bodies.*
         sort "$dir/codes" | uniq -c
+        [ "$(wc -l < "$dir/codes")" -eq "$n_sent" ]
+        n_sent=0
         [ "$(grep -vc '^200$' "$dir/codes")" -eq 0 ]
 }
 
@@ -224,8 +237,7 @@ waiting_at() { # REPLICA N
         until_ waiting_at a 20
         kill -9 "${pid_of[a]}"
         for i in $(seq 21 30); do
-                code "$(chat "hi $i" 2)" > "$dir/burst.$i" &
-                clients+=($!)
+                one_more "hi $i" 2
         done
         until_ eval '[ "$(held)" -ge 20 ]'
         replica a --scale 200
