@@ -112,23 +112,49 @@ are_running() { [ "$("$sublet" ps --json | jq -c '[.[].state]')" = '["running","
         wait_for are_running
 }
 
-@test "a program on a device that does not let itself be looked at does not hold the daemon up" {
-        local from took slowest=0 name=$BATS_TEST_TMPDIR/said
-        daemon_start
-        lodger inside --preload --attach=never --mem 64M -- sleep 60 # only then is anything looked for
-        on "$attacks/attack-exec-beside" > "$name" 2>&1 3>&- &
-        attacker=$!
-        wait_for eval 'grep -q "^executes\|^cannot" "$name" || ! kill -0 "$attacker"'
-        [[ $(cat "$name") != cannot=* ]] || skip "$(cat "$name")"
-        while kill -0 "$attacker" 2> /dev/null; do # it is let go after 15 s
+# answers_until SECONDS: how long an answer of the daemon's takes at most until $SECONDS is that
+answers_until() {
+        local from took slowest=0
+        while [ "$SECONDS" -lt "$1" ]; do
                 from=$(date +%s%N)
                 "$sublet" ps -q > /dev/null
                 took=$((($(date +%s%N) - from) / 1000000))
                 [ "$took" -le "$slowest" ] || slowest=$took
                 sleep 0.2
         done
-        attacker=''
         echo "an answer took at most $slowest ms"
         [ "$slowest" -lt 5000 ]
+}
+
+# The servers of these two let go after 15 s; a daemon that waits answers nobody until then.
+@test "a program on a device that does not let itself be looked at does not hold the daemon up" {
+        local name=$BATS_TEST_TMPDIR/said
+        daemon_start
+        lodger inside --preload --attach=never --mem 64M -- sleep 60 # only then is anything looked for
+        on "$attacks/attack-exec-beside" > "$name" 2>&1 3>&- &
+        attacker=$!
+        wait_for eval 'grep -q "^executes\|^cannot" "$name" || ! kill -0 "$attacker"'
+        [[ $(cat "$name") != cannot=* ]] || skip "$(cat "$name")"
+        answers_until $((SECONDS + 8))
         "$sublet" events | grep 'STRANGER.*does not let itself be looked at'
+        kill -KILL "$attacker"
+        attacker=''
+}
+
+@test "nor does a process of a suspended tenant" {
+        local name=$BATS_TEST_TMPDIR/said
+        daemon_start --suspend-by checkpoint
+        mkfifo "$machine/in"
+        on "$sublet" run -q --name asleep --mem 2G -- "$attacks/attack-exec-suspended" < "$machine/in" > "$name" 2>&1 3>&- &
+        attacker=$!
+        exec 7> "$machine/in"
+        wait_for grep -q '^ready\|^cannot' "$name"
+        [[ $(cat "$name") != cannot=* ]] || skip "$(cat "$name")"
+        "$sublet" suspend asleep
+        echo >&7
+        answers_until $((SECONDS + 8))
+        [ "$(of asleep state)" = suspended ]
+        exec 7>&-
+        wait_for eval '! kill -0 "$attacker"' # its books are empty then
+        attacker=''
 }

@@ -5,7 +5,7 @@
 #include "daemon/state/tenants.h"
 
 #include "base/cleanup.h"
-#include "base/process.h"
+#include "base/process_ask.h"
 #include "daemon/state/shims.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ static bool process_end(pid_t process, uint64_t began)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
 
-        if (pidfd < 0 || !began || process_began(process) != began)
+        if (pidfd < 0 || !began || process_ask(process, began) != PROCESS_THERE)
                 return false;
         return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
 }

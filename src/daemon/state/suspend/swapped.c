@@ -10,11 +10,12 @@
  */
 #include "daemon/state/tenants.h"
 
-#include "base/process.h"
+#include "base/process_ask.h"
 #include "daemon/state/shims.h"
 #include "daemon/state/suspend/by_shim.h"
 
-#define LOOK_EACH NSEC_PER_SEC /* at the processes of a tenant */
+#define LOOK_EACH NSEC_PER_SEC         /* at the processes of a tenant */
+#define LOOK_LATER (60 * NSEC_PER_SEC) /* at those of one that does not let itself be looked at */
 
 static bytes less(bytes from, bytes what)
 {
@@ -66,12 +67,15 @@ void swapped_note(struct tenant *tenant)
         }
 }
 
-static bool has_ended(struct tenant *tenant, uint32_t at)
+static bool has_ended(struct tenant *tenant, uint32_t at, nsec now)
 {
         const struct control_began *began = control_block_began(tenant->control);
         pid_t process = control_block_suspension(tenant->control)->processes[at];
+        enum process_answer answer = process_ask(process, began->suspended[at]);
 
-        return !process_is_alive(process) || (began->suspended[at] && process_began(process) != began->suspended[at]);
+        if (answer == PROCESS_UNKNOWN)
+                tenant->suspension.looked_at = now + LOOK_LATER;
+        return answer == PROCESS_GONE;
 }
 
 void swapped_tick(struct tenant *tenant, nsec now)
@@ -92,7 +96,7 @@ void swapped_tick(struct tenant *tenant, nsec now)
         tenant->suspension.looked_at = now;
         n = control_block_suspension(tenant->control)->n;
         for (uint32_t k = 0; k < n && k < CONTROL_BLOCK_PROCESSES; k++) {
-                ended[k] = has_ended(tenant, k);
+                ended[k] = has_ended(tenant, k, now);
                 tenant->suspension.has_ended |= ended[k];
         }
         for (size_t i = 0; i < CONTROL_BLOCK_PROCESSES; i++) {
