@@ -12,7 +12,7 @@
 enum {
         SEMAPHORE_POOL = 68,
         STATUS_AT = 9240, /* from 550 on */
-        PIECE_MIB = 16, /* the largest that a tenant may have */
+        PIECE_MIB = 16,   /* the largest that a tenant may have */
         MOST_MIB = 4096,
 };
 

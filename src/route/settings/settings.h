@@ -114,7 +114,8 @@ struct settings {
         uint32_t workers, queue, breaker, health_failures, connections;
         char traces[SETTINGS_TEXT];
         unsigned int retries, traces_sample; /* permille */
-        nsec hold, breaker_time, first_byte, head_time, body_time, read_timeout, drain, health_every, health_timeout, scrape;
+        nsec hold, breaker_time, first_byte, head_time, body_time, read_timeout, drain, health_every, health_timeout,
+                scrape;
         bytes body, zone, log_size;
 
         struct replica_settings defaults;

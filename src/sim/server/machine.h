@@ -106,7 +106,7 @@ struct gpu {
         unsigned char uuid[16];
         struct heap heap;
         struct runlist engines[ENGINES];
-        uint32_t n_channels;       /* ever made; the next one's cid */
+        uint32_t n_channels; /* ever made; the next one's cid */
         uint32_t n_channels_now;
         uint32_t n_waiters;        /* on all its channels */
         struct buffer *buffers;    /* of context-switch records */
