@@ -156,6 +156,22 @@ static bool is_claim(const json_t *pod, const char *name, const char *claim)
         return false;
 }
 
+/* Whether it is the request of a claim that the scheduler made for a plain resource of the container: the class has an
+ * extendedResourceName. No one of the pod's own claims is that. */
+static bool uses_resource(const json_t *pod, const json_t *container, const char *claim, const char *request)
+{
+        const json_t *made = json_object_get(json_object_get(pod, "status"), "extendedResourceClaimStatus"), *one;
+        size_t i;
+
+        if (strcmp(claim_text(made, "resourceClaimName"), claim) != 0)
+                return false;
+        json_array_foreach (json_object_get(made, "requestMappings"), i, one)
+                if (!strcmp(claim_text(one, "containerName"), claim_text(container, "name")) &&
+                    !strcmp(claim_text(one, "requestName"), request))
+                        return true;
+        return false;
+}
+
 static bool uses(const json_t *pod, const json_t *container, const char *claim, const char *request)
 {
         const json_t *one;
@@ -165,7 +181,7 @@ static bool uses(const json_t *pod, const json_t *container, const char *claim, 
                 if (is_claim(pod, claim_text(one, "name"), claim) &&
                     terms_is_request(request, claim_text(one, "request")))
                         return true;
-        return false;
+        return uses_resource(pod, container, claim, request);
 }
 
 struct user {

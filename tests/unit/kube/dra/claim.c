@@ -89,6 +89,28 @@ static void test_row(void **state)
 }
 
 /* Two requests of a claim, each for its own container; and one made from a template, which the pod's status names. */
+/* The scheduler made the claim: the pod's status says of which container each request is. */
+static void test_plain(void **state)
+{
+#define PLAIN(claim, container, request)                                                                               \
+        "{'metadata':{'name':'web','namespace':'shop','uid':'u-web'},'spec':{'nodeName':'n1','runtimeClassName':"      \
+        "'sublet','containers':[{'name':'side'},{'name':'main'}]},'status':{'extendedResourceClaimStatus':{"           \
+        "'resourceClaimName':'" claim "','requestMappings':[{'containerName':'" container "','requestName':'" request  \
+        "','resourceName':'sublet.dev/gpu'}]}}}"
+        json_t *ret;
+
+        (void)state;
+        assert_int_equal(read_claim(QUARTER, PLAIN("c1", "main", "r"), NULL, &ret), 0);
+        assert_string_equal(
+                json_string_value(json_object_get(json_array_get(json_object_get(ret, "rows"), 0), "container")),
+                "main");
+        json_decref(ret);
+        assert_int_equal(refused(QUARTER, PLAIN("c2", "main", "r")), -EBUSY);
+        assert_int_equal(refused(QUARTER, PLAIN("c1", "other", "r")), -EBUSY);
+        assert_int_equal(refused(QUARTER, PLAIN("c1", "main", "s")), -EBUSY);
+#undef PLAIN
+}
+
 static void test_requests(void **state)
 {
         json_t *ret, *rows;
@@ -206,9 +228,9 @@ static void test_pods(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_row),     cmocka_unit_test(test_requests), cmocka_unit_test(test_shared),
-                cmocka_unit_test(test_outside), cmocka_unit_test(test_amounts),  cmocka_unit_test(test_quantities),
-                cmocka_unit_test(test_pods),
+                cmocka_unit_test(test_row),        cmocka_unit_test(test_plain),   cmocka_unit_test(test_requests),
+                cmocka_unit_test(test_shared),     cmocka_unit_test(test_outside), cmocka_unit_test(test_amounts),
+                cmocka_unit_test(test_quantities), cmocka_unit_test(test_pods),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
