@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What deploy/kubernetes-cert-manager says, by cert-manager's own definitions. cert-manager itself is not here: files as it
-# writes them take the place of its certificate.
+# What deploy/kubernetes-cert-manager says, by cert-manager's own definitions. cert-manager itself is not here: files as
+# it writes them take the place of its certificate.
 # shellcheck disable=SC2034,SC2154  # $with is for pod, of pods.bash
 bats_require_minimum_version 1.5.0
 load pods

@@ -10,7 +10,7 @@ today() { [ -n "${SUBLET_TODAY:-}" ]; }
 # control_gates: sets $gates, which features are switched on: what claims of parts of a device need
 control_gates() {
         gates=()
-        ! today || gates=(--feature-gates=DRAConsumableCapacity=true)
+        ! today || gates=("--feature-gates=DRAConsumableCapacity=true${SUBLET_GATES:+,$SUBLET_GATES}")
 }
 
 # A network of nobody else's. A veth, because kubelet refuses a loopback address and the kernel may have no dummy.

@@ -53,6 +53,11 @@ is_there() {
         run ! is_there Deployment extender
         run -2 env -u NODE_NAME "$build/src/sublet" dra-driver --server http://127.0.0.1:1
         [[ $output = *'--node NAME'* ]]
+        mkdir "$BATS_TEST_TMPDIR/layer" # a path from here to there: kustomize takes no absolute one
+        printf 'resources: [%s/kubernetes-dra]\ncomponents: [%s/kubernetes-dra/extended]\n' \
+                "$(realpath --relative-to="$BATS_TEST_TMPDIR/layer" "$root/deploy")"{,} > "$BATS_TEST_TMPDIR/layer/kustomization.yaml"
+        kubectl kustomize "$BATS_TEST_TMPDIR/layer" | grep -A3 '^kind: DeviceClass' | grep -q 'name: sublet'
+        kubectl kustomize "$BATS_TEST_TMPDIR/layer" | grep -q 'extendedResourceName: sublet.dev/gpu'
 }
 
 @test "what holds tenants is replaced only by hand, and what may be upgraded holds none" {
