@@ -53,7 +53,9 @@ static int lease(const char *dir, const char *machine, int number)
         if (connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
                 cannot("connect");
         (void)snprintf(text, sizeof(text),
-                       "{\"v\":1,\"type\":\"lease\",\"tenant\":\"full-%d\",\"mem\":\"16M\",\"plane\":\"preload\","
+                       "{\"v\":1,\"type\":\"lease\",\"tenant\":\"full-%d\",\"mem\":\"16M\",\""
+                       "plane"
+                       "\":\"preload\","
                        "\"attach\":\"never\",\"machine\":\"%s\"}",
                        number, machine);
         if (send(fd, text, strlen(text), 0) < 0 || recvmsg(fd, &message, 0) <= 0)
@@ -91,7 +93,7 @@ static int fill(int segment)
         return own;
 }
 
-static void segment_look_at(int segment)
+static void segment_look(int segment)
 {
         struct timespec from, to;
 
@@ -113,7 +115,7 @@ int main(int argc, char **argv)
 
                 (void)fill(segment);
                 if (i == 0)
-                        segment_look_at(segment);
+                        segment_look(segment);
         }
         printf("leases=%d\n", n);
         (void)!read(STDIN_FILENO, &byte, 1);

@@ -46,7 +46,9 @@ int main(int argc, char **argv)
         label[sizeof(label) - 4] = '\0';
         (void)snprintf(request, sizeof(request),
                        "{\"v\":1,\"type\":\"lease\",\"tenant\":\"many\",\"named\":false,\"mem\":\"1M\","
-                       "\"plane\":\"preload\",\"attach\":\"never\",\"machine\":\"%s\",\"command\":\"%s\","
+                       "\""
+                       "plane"
+                       "\":\"preload\",\"attach\":\"never\",\"machine\":\"%s\",\"command\":\"%s\","
                        "\"labels\":\"a=%s,b=%s,c=%s,d=%s\"}",
                        argv[2], label, label, label, label, label);
         most = (unsigned int)atoi(argv[3]);
