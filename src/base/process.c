@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include "base/cleanup.h"
+#include "base/errand.h"
 #include "base/lock.h"
 
 #include <dirent.h>
@@ -19,6 +20,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define PATIENCE (20 * NSEC_PER_MSEC) /* with a process that is asked for */
 
 /* What stands behind the name in a `stat` of /proc, which may hold anything. False: it cannot be read. */
 static bool stat_read(const char *path, char *text, size_t size, const char **ret)
@@ -129,6 +132,35 @@ bool process_is_alive(pid_t process)
         if (dir)
                 (void)closedir(dir);
         return is_alive;
+}
+
+struct question {
+        pid_t process;
+        uint64_t began;
+        bool is_there;
+};
+
+static void question_answer(void *context)
+{
+        struct question *question = context;
+
+        question->is_there = process_is_alive(question->process) &&
+                             (!question->began || process_began(question->process) == question->began);
+}
+
+enum process_answer process_ask(pid_t process, uint64_t began)
+{
+        struct question *question = malloc(sizeof(*question));
+        enum process_answer answer;
+
+        if (!question)
+                return PROCESS_UNKNOWN;
+        *question = (struct question){ .process = process, .began = began };
+        if (errand_run(question_answer, question, PATIENCE) != ERRAND_DONE)
+                return PROCESS_UNKNOWN;
+        answer = question->is_there ? PROCESS_THERE : PROCESS_GONE;
+        free(question);
+        return answer;
 }
 
 bool process_beside(const char *relative, char *ret, size_t size)

@@ -15,6 +15,17 @@ bool process_is_alive(pid_t process);
  * within a tick. 0: it has gone. */
 uint64_t process_began(pid_t process);
 
+/* Whether a process is there that may be hostile: what /proc says of one (its stat, its maps) waits while it executes
+ * another program, and an exec takes as long as whoever serves a file likes that it closes (FUSE). So it is asked by an
+ * errand (errand.h), of which there are few: who was not told should not ask soon again. began: as process_began had
+ * it; 0: not known. */
+enum process_answer {
+        PROCESS_GONE,
+        PROCESS_THERE,
+        PROCESS_UNKNOWN,
+};
+enum process_answer process_ask(pid_t process, uint64_t began);
+
 /* Whether its main thread is on its way out, or has gone. What leads to a process by its number (/proc/PID/fd) is empty
  * from here on, while it counts as running until its last thread has ended. */
 bool process_is_ending(pid_t process);

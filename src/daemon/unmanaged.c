@@ -252,8 +252,8 @@ static void note_uncounted(struct daemon *daemon, unsigned int device, pid_t pro
                 uncounted->are_too_many = true;
 }
 
-/* Who does not let itself be looked at is reported, and not ended: it may count itself. The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used
- * again. */
+/* Who does not let itself be looked at is reported, and not ended: it may count itself. The descriptor comes first, so
+ * that the process that is ended is the one that was judged, even if its number is used again. */
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);

@@ -52,12 +52,12 @@ enum suspend_by {
 #define SUSPEND_BY_DEFAULT SUSPEND_BY_AUTO
 
 struct settings {
-        char dir[96];                   /* sockets and the lock */
-        char state[256];                /* the store's file */
-        const char *listen;             /* ADDR:PORT, or NULL */
+        char dir[96];                             /* sockets and the lock */
+        char state[256];                          /* the store's file */
+        const char *listen;                       /* ADDR:PORT, or NULL */
         const char *token, *cert, *key, *callers; /* files, of daemon/api/credentials.h; or NULL */
-        const char *host_root;          /* mps_at.root; NULL: ours */
-        const char *own_memory;         /* file of wire/own_file.h; NULL: the usual one */
+        const char *host_root;                    /* mps_at.root; NULL: ours */
+        const char *own_memory;                   /* file of wire/own_file.h; NULL: the usual one */
         struct turns_settings turns;
         bool overcommits;
         enum suspend_by suspend_by;

@@ -5,7 +5,7 @@
 #include "daemon/state/tenants.h"
 
 #include "base/cleanup.h"
-#include "base/process_ask.h"
+#include "base/process.h"
 #include "daemon/state/shims.h"
 
 #include <signal.h>

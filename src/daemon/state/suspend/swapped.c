@@ -10,7 +10,7 @@
  */
 #include "daemon/state/tenants.h"
 
-#include "base/process_ask.h"
+#include "base/process.h"
 #include "daemon/state/shims.h"
 #include "daemon/state/suspend/by_shim.h"
 
