@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -70,13 +71,54 @@ static void range_evict(struct range *range)
         range->gpu = NULL;
 }
 
-void range_make_resident(struct range *range, struct gpu *gpu)
+/* Of the chunks that reach into [base, end) the first, and the one behind the last. */
+static size_t chunk_first(const struct range *range, uint64_t base)
 {
+        return (base - range->made_at) / CHUNK;
+}
+
+static size_t chunk_end(const struct range *range, uint64_t end)
+{
+        return (end - range->made_at + CHUNK - 1) / CHUNK;
+}
+
+/* What other memory has made leave the device does not come back by that. */
+static void range_take(struct range *range, struct gpu *gpu, bytes most)
+{
+        bytes wanted = 0;
+
+        for (size_t i = chunk_first(range, range->base); i < chunk_end(range, range->base + range->length); i++)
+                wanted += range->is_on[i] ? CHUNK : 0;
         range_evict(range);
-        if (!gpu)
+        if (!gpu || !wanted)
                 return;
-        heap_take_evictable(&gpu->heap, &range->evictable, (range->length + CHUNK - 1) / CHUNK * CHUNK);
+        heap_take_evictable(&gpu->heap, &range->evictable, wanted < most ? wanted : most);
         range->gpu = gpu;
+}
+
+void range_move(struct range *range, uint64_t base, uint64_t length, struct gpu *gpu)
+{
+        uint64_t end = range->base + range->length;
+
+        if (!range->is_on) {
+                range->made_at = range->base;
+                range->is_on = calloc(chunk_end(range, end), 1);
+        }
+        if (!range->is_on)
+                return;
+        if (gpu && range->gpu && range->gpu != gpu)
+                memset(range->is_on, 0, chunk_end(range, end));
+        end = base + length < end ? base + length : end;
+        base = base > range->base ? base : range->base;
+        for (size_t i = chunk_first(range, base); i < chunk_end(range, end); i++)
+                range->is_on[i] = gpu != NULL;
+        range_take(range, gpu ? gpu : range->gpu, gpu ? UINT64_MAX : range->evictable.held);
+}
+
+void range_fit(struct range *range)
+{
+        if (range->is_on)
+                range_take(range, range->gpu, range->evictable.held);
 }
 
 static struct kept_file **kept_at(struct range *range, uint64_t base, uint64_t length)
@@ -154,6 +196,7 @@ void range_free(struct space *space, struct range *range)
                 kept_drop(&range->kept);
         if (range->fd >= 0)
                 close(range->fd);
+        free(range->is_on);
         free(range);
 }
 

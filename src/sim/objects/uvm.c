@@ -76,7 +76,7 @@ static uint32_t unregister_gpu(struct machine *machine, const struct request *re
         for (struct range *range = space->ranges; range; range = range->next) {
                 range_unmap(range, range->base, range->length, gpu);
                 if (range->kind == RANGE_MANAGED && range->gpu == gpu)
-                        range_make_resident(range, NULL);
+                        range_move(range, range->base, range->length, NULL);
         }
         while (space->retained)
                 retained_drop(&space->retained);
@@ -194,21 +194,6 @@ static uint32_t free_range(const struct request *request, struct space *space)
         return RM_STATUS_OK;
 }
 
-/* Moves managed memory; to the CPU, which is no device here, means that it leaves the heap. */
-static uint32_t ranges_move(struct machine *machine, const struct request *request, struct space *space)
-{
-        struct gpu *gpu = gpu_by_uuid(machine, request->block.data + 16);
-
-        if (gpu && !space->gpu)
-                return STATUS_INVALID_DEVICE; /* no device is in the space */
-        for (struct range *range = space->ranges; range; range = range->next)
-                if (range->kind == RANGE_MANAGED &&
-                    is_inside(range->base, range->length, request->call.base, request->call.length) &&
-                    range->gpu != gpu)
-                        range_make_resident(range, gpu);
-        return RM_STATUS_OK;
-}
-
 static uint32_t range_validate(const struct request *request, const struct space *space)
 {
         const struct range *range = range_at(space, request->call.base, request->call.length);
@@ -308,8 +293,9 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         case RM_UVM_FREE:
                 return free_range(request, space);
         case RM_UVM_SET_PREFERRED_LOCATION:
+                return managed_prefer(machine, request, space);
         case RM_UVM_MIGRATE:
-                return ranges_move(machine, request, space);
+                return managed_migrate(machine, request, space);
         case RM_UVM_CLEAN_UP_ZOMBIES:
                 return zombies_free(space);
         case RM_UVM_VALIDATE_RANGE:
@@ -402,7 +388,7 @@ int uvm_mmap(struct machine *machine, struct request *request)
                 if (range_new(space, RANGE_MANAGED, base, length, &range) != RM_STATUS_OK)
                         return -EINVAL;
                 range->mapper = address_space_of(request->sender.pid);
-                range_make_resident(range, space->gpu);
+                range_move(range, base, length, space->gpu);
         }
         fd = range_fd(range);
         if (fd < 0)
@@ -430,7 +416,7 @@ static void range_shrink(struct space *space, struct range *range, uint64_t base
         } else {
                 return;
         }
-        range_make_resident(range, range->gpu);
+        range_fit(range);
 }
 
 int uvm_munmap(struct machine *machine, struct request *request)

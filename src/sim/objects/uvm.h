@@ -44,9 +44,11 @@ struct range {
         struct mapping *mappings;        /* external */
         struct heap_evictable evictable; /* managed */
         struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
-        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
-        struct kept_file *kept;          /* external */
-        pid_t mapper;                    /* the process that mapped a managed range */
+        uint8_t *is_on; /* of each chunk from `made_at` on: it has been moved to a device; NULL: none has */
+        uint64_t made_at;
+        int fd;                 /* bytes of a pool or managed range; -1: not mapped yet */
+        struct kept_file *kept; /* external */
+        pid_t mapper;           /* the process that mapped a managed range */
 };
 
 struct space {
@@ -61,7 +63,11 @@ bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_le
 
 struct range *range_at(const struct space *space, uint64_t base, uint64_t length); /* NULL: none */
 uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret);
-void range_make_resident(struct range *range, struct gpu *gpu); /* NULL: nowhere */
+
+/* What of the range has an address of [base, base + length) goes to the device, or (NULL) to the host; of a range what
+ * another device had goes to the host. */
+void range_move(struct range *range, uint64_t base, uint64_t length, struct gpu *gpu);
+void range_fit(struct range *range); /* it has become smaller */
 void range_unmap(struct range *range, uint64_t base, uint64_t length,
                  const struct gpu *gpu); /* what is mapped wholly inside, on one device or (NULL) on all */
 
@@ -71,3 +77,7 @@ void range_free(struct space *space, struct range *range);
 
 /* What it points to goes. */
 void retained_drop(struct retained **at);
+
+/* managed.c: each a call's status. */
+uint32_t managed_migrate(struct machine *machine, const struct request *request, struct space *space);
+uint32_t managed_prefer(struct machine *machine, const struct request *request, struct space *space);

@@ -157,6 +157,7 @@ static void fault_apply(struct machine *machine, const struct faults *faults, en
         case FAULT_unmap_refused_at:
         case FAULT_free_refused_at:
         case FAULT_enable_lost_at:
+        case FAULT_migrate_refused_at:
         case FAULT_pin_refused_at:
                 break;
         }

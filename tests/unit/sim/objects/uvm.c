@@ -357,6 +357,10 @@ static void a_semaphore_pool_is_mapped_and_takes_no_heap(void **state)
         close(space.fd);
 }
 
+/* NV_PROCESSOR_UUID_CPU_DEFAULT (nvCpuUuid.c) */
+static const uint8_t host[16] = { 0xa6, 0x5e, 0x0f, 0x4e, 0xd7, 0xd4, 0x7b, 0xa2,
+                                  0x50, 0x47, 0x41, 0x2c, 0x14, 0x2a, 0x77, 0x73 };
+
 static void managed_memory_moves_to_the_device_that_is_told(void **state)
 {
         struct rig *rig = *state, other = *rig;
@@ -372,11 +376,52 @@ static void managed_memory_moves_to_the_device_that_is_told(void **state)
         assert_int_equal(uvm_call(&space, 51, block, sizeof(block), 72), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB - RIG_REGISTERED);
         assert_int_equal(rig_heap_free(&other), GIB - 10 * MIB);
-        memset(block + 16, 0, 16); /* the CPU */
+        memcpy(block + 16, host, 16);
         assert_int_equal(uvm_call(&space, 51, block, sizeof(block), 72), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(&other), GIB);
         (void)munmap(at, 10 * MIB);
         rig_end(&other);
+        close(space.fd);
+}
+
+static uint32_t to_host(const struct space *space, uint64_t base, uint64_t length, uint32_t flags)
+{
+        unsigned char block[80] = { 0 };
+
+        rm_put64(block, sizeof(block), 0, base);
+        rm_put64(block, sizeof(block), 8, length);
+        memcpy(block + 16, host, 16);
+        rm_put32(block, sizeof(block), 32, flags);
+        return uvm_call(space, 51, block, sizeof(block), 72);
+}
+
+static void a_part_of_managed_memory_leaves_the_device_and_no_more_is_taken_for_it(void **state)
+{
+        struct rig *rig = *state;
+        struct space space = space_open(rig);
+        char *at = address_of(20 * MIB);
+        uint64_t base = (uintptr_t)at;
+
+        assert_int_equal(map_managed(&space, at, 10 * MIB), (intptr_t)at);
+        assert_int_equal(map_managed(&space, at + 10 * MIB, 4 * MIB), (intptr_t)at + 10 * (intptr_t)MIB);
+        assert_int_equal(to_host(&space, base, 4 * MIB, 0), RM_STATUS_OK);
+        assert_int_equal(rig_heap_free(rig), GIB - 10 * MIB - RIG_REGISTERED);
+        assert_int_equal(to_host(&space, base, 4 * MIB, 0), RM_STATUS_OK); /* it is there */
+        assert_int_equal(rig_heap_free(rig), GIB - 10 * MIB - RIG_REGISTERED);
+        assert_int_equal(to_host(&space, base + 8 * MIB, 4 * MIB, 0), RM_STATUS_OK); /* of both */
+        assert_int_equal(rig_heap_free(rig), GIB - 6 * MIB - RIG_REGISTERED);
+        assert_int_equal(to_host(&space, base, 20 * MIB, 0), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(to_host(&space, base + 16 * MIB, MIB, 0), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(to_host(&space, base + 1, MIB, 0), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(to_host(&space, base, 0, 0), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(to_host(&space, base, MIB, 2), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_heap_free(rig), GIB - 6 * MIB - RIG_REGISTERED);
+        rig_order(rig, "migrate-refused-at=1");
+        assert_int_equal(to_host(&space, base + 4 * MIB, 4 * MIB, 0), RM_STATUS_NO_MEMORY);
+        assert_int_equal(rig_heap_free(rig), GIB - 4 * MIB - RIG_REGISTERED);
+        assert_int_equal(to_host(&space, base, 14 * MIB, 0), RM_STATUS_OK);
+        assert_int_equal(rig_heap_free(rig), GIB - RIG_REGISTERED);
+        (void)munmap(at, 20 * MIB);
         close(space.fd);
 }
 
@@ -420,6 +465,7 @@ int main(void)
                 RIG_TEST(only_the_process_of_the_space_maps_unless_it_is_shared),
                 RIG_TEST(a_semaphore_pool_is_mapped_and_takes_no_heap),
                 RIG_TEST(managed_memory_moves_to_the_device_that_is_told),
+                RIG_TEST(a_part_of_managed_memory_leaves_the_device_and_no_more_is_taken_for_it),
                 RIG_TEST(the_rest_of_the_calls_of_a_start_answer_ok),
         };
 
