@@ -309,6 +309,36 @@ static void overs_fill(const struct ledger *ledger, struct ledger_plan *plan)
         }
 }
 
+/* NULL: the first. */
+static const struct hold *managed_next(const struct ledger *ledger, const struct hold *hold)
+{
+        struct tree_node *next = hold ? tree_next(&hold->node) : tree_from(&ledger->managed, (struct tree_key){ 0, 0 });
+
+        return next ? OWNER_OF(next, struct hold, node) : NULL;
+}
+
+static int ranges_list(const struct ledger *ledger, struct ledger_plan *plan)
+{
+        struct ledger_range *last = NULL;
+        const struct hold *hold = NULL;
+
+        plan->ranges = calloc(ledger->managed.n_nodes + 1, sizeof(*plan->ranges));
+        if (!plan->ranges)
+                return -ENOMEM;
+        while ((hold = managed_next(ledger, hold)) != NULL) {
+                const struct tree_key *at = &hold->node.key;
+
+                if (!last || last->space != at->high || last->base != at->low) {
+                        last = &plan->ranges[plan->n_ranges++];
+                        *last = (struct ledger_range){ at->high, at->low, 0 };
+                }
+                if (hold->length > last->length)
+                        last->length = hold->length;
+                plan->managed += hold->memory ? hold->memory->charge.size : 0;
+        }
+        return 0;
+}
+
 int ledger_plan(struct ledger *ledger, const struct quota *host, struct ledger_plan *ret)
 {
         _cleanup_(ledger_plan_done) struct ledger_plan plan = { 0 };
@@ -322,7 +352,7 @@ int ledger_plan(struct ledger *ledger, const struct quota *host, struct ledger_p
         plan.n_overs = count_overs(ledger, &plan);
         plan.maps = calloc(plan.n_maps + 1, sizeof(*plan.maps));
         plan.overs = calloc(plan.n_overs + 1, sizeof(*plan.overs));
-        if (!plan.maps || !plan.overs)
+        if (!plan.maps || !plan.overs || ranges_list(ledger, &plan) < 0)
                 return -ENOMEM;
         firsts_set(&plan);
         maps_fill(ledger, &plan);
@@ -336,6 +366,7 @@ void ledger_plan_done(struct ledger_plan *plan)
         free(plan->moves);
         free(plan->maps);
         free(plan->overs);
+        free(plan->ranges);
         *plan = (struct ledger_plan){ 0 };
 }
 
@@ -364,10 +395,8 @@ static struct memory *memory_of(const struct ledger *ledger, uint32_t client, ui
         return node ? node->memory : NULL;
 }
 
-void ledger_away(struct ledger *ledger, uint32_t client, uint32_t handle)
+static void memory_away(struct memory *memory)
 {
-        struct memory *memory = memory_of(ledger, client, handle);
-
         if (!memory || memory->away || !memory->charge.quota)
                 return;
         memory->away = memory->charge.size;
@@ -375,14 +404,38 @@ void ledger_away(struct ledger *ledger, uint32_t client, uint32_t handle)
         charge_drop(&memory->charge);
 }
 
-void ledger_back(struct ledger *ledger, uint32_t client, uint32_t handle)
+static void memory_back(struct memory *memory)
 {
-        struct memory *memory = memory_of(ledger, client, handle);
-
         if (!memory || !memory->away)
                 return;
         memory->charge = quota_restore(memory->away_of, memory->away);
         memory->away = 0;
+}
+
+void ledger_away(struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        memory_away(memory_of(ledger, client, handle));
+}
+
+void ledger_back(struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        memory_back(memory_of(ledger, client, handle));
+}
+
+void ledger_managed_away(struct ledger *ledger)
+{
+        const struct hold *hold = NULL;
+
+        while ((hold = managed_next(ledger, hold)) != NULL)
+                memory_away(hold->memory);
+}
+
+void ledger_managed_back(struct ledger *ledger)
+{
+        const struct hold *hold = NULL;
+
+        while ((hold = managed_next(ledger, hold)) != NULL)
+                memory_back(hold->memory);
 }
 
 bool ledger_is_away(const struct ledger *ledger, uint32_t client, uint32_t handle)

@@ -11,8 +11,9 @@
  *      V4  nobody has pinned it: the processor's mappings, and objects that name it;
  *      V5  no mapping of it has an address in common with another one: the driver has one of the two there, and in
  *          which order they would have to be made again is not known.
- * All others stay, counted by why. While a memory is away its holders stay in the ledger and it is charged nothing;
- * when it comes back it is charged as before, whatever the quota is by then.
+ * All others stay, counted by why. Managed ranges move as they are: UVM finds their pages. While a memory is away its
+ * holders stay in the ledger and it is charged nothing; when it comes back it is charged as before, whatever the quota
+ * is by then.
  *
  * Pure, as the ledger (ledger.h), and under the same lock.
  */
@@ -59,6 +60,11 @@ struct ledger_move_map {
         struct ledger_recipe recipe;
 };
 
+/* Managed: of what was put several times there, the longest. */
+struct ledger_range {
+        uint64_t space, base, length;
+};
+
 /* A memory, and where in the plan's arrays its mappings and the objects over it stand. */
 struct ledger_move {
         struct ledger_move_object object;
@@ -71,17 +77,18 @@ struct ledger_plan {
         struct ledger_move *moves;
         struct ledger_move_map *maps;
         struct ledger_move_object *overs;
-        size_t n, n_maps, n_overs;
-        bytes size; /* of all moves */
+        struct ledger_range *ranges; /* by space and base */
+        size_t n, n_maps, n_overs, n_ranges;
+        bytes size;    /* of all moves */
+        bytes managed; /* as charged, on all devices together */
         struct {
                 size_t n;
                 bytes size;
         } stays[LEDGER_N_STAYS];
 };
 
-/* Of memories that were allocated by request and are on their device, which is what is not charged to `host`; what the
- * driver took by itself, and what is
- * managed or borrowed, is in no figure. 0; -ENOMEM. */
+/* Of memories that were allocated by request and are on their device, which is what is not charged to `host`, and of
+ * all managed ranges; what the driver took by itself, and what is borrowed, is in no figure. 0; -ENOMEM. */
 int ledger_plan(struct ledger *ledger, const struct quota *host, struct ledger_plan *ret);
 void ledger_plan_done(struct ledger_plan *plan);
 
@@ -98,3 +105,7 @@ bool ledger_map_is_there(const struct ledger *ledger, const struct ledger_move_m
 void ledger_away(struct ledger *ledger, uint32_t client, uint32_t handle);
 void ledger_back(struct ledger *ledger, uint32_t client, uint32_t handle);
 bool ledger_is_away(const struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/* The same of all managed ranges there are. One that is put while others are away is charged as ever. */
+void ledger_managed_away(struct ledger *ledger);
+void ledger_managed_back(struct ledger *ledger);

@@ -235,6 +235,54 @@ static void what_took_the_place_of_an_object_or_a_mapping_is_not_it(void **state
         ledger_plan_done(&plan);
 }
 
+static void managed_put(struct books *books, uint64_t space, uint64_t base, bytes size)
+{
+        ledger_managed_put(books->ledger, room(books), space, 100, base, size, 0, charge_take(books, 0, size));
+}
+
+static void a_plan_has_each_managed_range_once_and_what_is_charged_for_all(void **state)
+{
+        struct books *books = *state;
+        struct ledger_plan plan;
+
+        managed_put(books, SPACE, 2 * BASE, SIZE);
+        managed_put(books, SPACE + 1, BASE, SIZE);
+        managed_put(books, SPACE, BASE, SIZE);
+        managed_put(books, SPACE, BASE, 2 * SIZE); /* another device's, or a later one */
+        managed_put(books, SPACE, BASE, SIZE);
+        plan = plan_of(books);
+        assert_int_equal(plan.n + plan.n_maps + plan.n_overs, 0);
+        assert_int_equal(plan.n_ranges, 3);
+        assert_int_equal(plan.managed, 6 * SIZE);
+        for (size_t i = 0; i < plan.n_ranges; i++) {
+                assert_int_equal(plan.ranges[i].space, i < 2 ? SPACE : SPACE + 1);
+                assert_int_equal(plan.ranges[i].base, i == 1 ? 2 * BASE : BASE);
+                assert_int_equal(plan.ranges[i].length, i == 0 ? 2 * SIZE : SIZE);
+        }
+        ledger_plan_done(&plan);
+}
+
+static void managed_memory_that_is_away_is_not_charged_and_what_comes_meanwhile_is(void **state)
+{
+        struct books *books = *state;
+
+        piece_put(books, 1, SIZE);
+        managed_put(books, SPACE, BASE, SIZE);
+        managed_put(books, SPACE, 2 * BASE, SIZE);
+        ledger_managed_away(books->ledger);
+        ledger_managed_away(books->ledger); /* twice is once */
+        assert_int_equal(books->quotas[0].used, SIZE);
+        managed_put(books, SPACE, 3 * BASE, SIZE);
+        ledger_managed_gone(books->ledger, 100, BASE);
+        assert_int_equal(books->quotas[0].used, 2 * SIZE);
+        books->quotas[0].size = SIZE; /* its quota shrank: what it had is its own */
+        ledger_managed_back(books->ledger);
+        ledger_managed_back(books->ledger);
+        assert_int_equal(books->quotas[0].used, 3 * SIZE);
+        ledger_managed_gone(books->ledger, 100, 2 * BASE);
+        assert_int_equal(books->quotas[0].used, 2 * SIZE);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -250,6 +298,8 @@ int main(void)
                 books_test(what_is_away_is_not_charged_and_is_again_when_it_is_back),
                 books_test(what_ends_while_it_is_away_is_charged_nowhere),
                 books_test(what_took_the_place_of_an_object_or_a_mapping_is_not_it),
+                books_test(a_plan_has_each_managed_range_once_and_what_is_charged_for_all),
+                books_test(managed_memory_that_is_away_is_not_charged_and_what_comes_meanwhile_is),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
