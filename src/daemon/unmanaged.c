@@ -305,6 +305,18 @@ static bool can_compare(const struct device *device, const struct listed *now)
         return now->has_total && !device->is_lost && !device->info.has_mig && !device->daemon->is_recovering;
 }
 
+/* What the device may have of it beyond its books: managed memory that has left it and is charged nowhere, of which
+ * UVM keeps the emptied blocks until somebody wants them (gate/move/ranges.c). */
+static bytes kept_unused(struct tenant *tenant, unsigned int device)
+{
+        const struct control_kinds *kinds = control_block_kinds(tenant->control, device);
+        bytes managed = kinds ? kinds->managed : 0;
+
+        if (tenant->suspension.state == SUSPENSION_RUNNING)
+                tenant->managed[device] = managed;
+        return tenant->managed[device] > managed ? tenant->managed[device] - managed : 0;
+}
+
 static void compare(struct daemon *daemon, const struct listed *now)
 {
         struct device *device = &daemon->devices[now->device];
@@ -319,10 +331,12 @@ static void compare(struct daemon *daemon, const struct listed *now)
                 balance_forget(&device->balance);
                 return;
         }
-        for (const struct tenant *t = daemon->tenants.first; t && view.n_rows < ARRAY_SIZE(rows); t = t->next)
+        for (struct tenant *t = daemon->tenants.first; t && view.n_rows < ARRAY_SIZE(rows); t = t->next)
                 if (tenant_has(t, now->device) && t->control)
-                        rows[view.n_rows++] = (struct balance_row){ t->lease.id, tenant_held(t, now->device),
-                                                                    t->control->n_calls, t->control->n_processes };
+                        rows[view.n_rows++] =
+                                (struct balance_row){ t->lease.id,
+                                                      tenant_held(t, now->device) + kept_unused(t, now->device),
+                                                      t->control->n_calls, t->control->n_processes };
         if (balance_step(&device->balance, &view, &whose))
                 event_emit(daemon, EVENT_UNEXPLAINED_MEMORY, whose ? tenants_find_id(&daemon->tenants, whose) : NULL,
                            (int)now->device, "%s more than its books and what was there before explain",

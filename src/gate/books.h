@@ -28,6 +28,9 @@ bool mapping_is_wide(struct gate *gate, const struct mapping_call *call);
  * that is seen (policy/caught.c C2), of which nobody could tell afterwards that it is not what was mapped. */
 bool mapping_is_over_ranges(struct gate *gate, const struct mapping_call *call);
 
+/* The next addresses of a space from *base on for which nothing is charged. False: none before `end`. */
+bool space_gap_next(struct gate *gate, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length);
+
 bool has_files(struct gate *gate); /* VA spaces or exports */
 
 /* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked
@@ -51,6 +54,7 @@ enum answer {
         RANGE_LATER, /* a mapping may be on its way: not asked */
 };
 enum answer spaces_ask(struct gate *gate, pid_t asker, uint64_t base, uint64_t length); /* 0: no thread waits for it */
+enum answer space_ask(struct gate *gate, pid_t asker, const struct file *space, uint64_t base, uint64_t length);
 void spaces_clean(struct gate *gate);  /* of ranges of processes that have exited */
 void settle_spaces(struct gate *gate); /* lets go of those that nobody has, and nothing is in */
 

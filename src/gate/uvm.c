@@ -56,6 +56,8 @@ int serve_space(struct request *request)
  * move 20 MiB of it (2085 of 2048 MiB were seen on an H200). */
 int serve_move(struct request *request)
 {
+        if (request->call.kind == RM_UVM_ENABLE_READ_DUPLICATION)
+                request->gate->moving.has_duplicated = true;
         mappings_check(request->gate);
         return reply(request, perform(request));
 }

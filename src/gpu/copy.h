@@ -56,6 +56,9 @@ int gpu_copy_wait(struct gpu_copy *copy);
 int gpu_copy_ready(struct gpu_copy *copy, bytes size);
 bytes gpu_copy_room(const struct gpu_copy *copy); /* that is ready */
 
+/* Whether the host has so much to give beside what rooms have, and what is left to others; 0 or -ENOMEM. */
+int gpu_copy_spare(bytes size);
+
 /* The room is at most of that size from here on: what is behind goes back to the host. Between begin and end: never. */
 void gpu_copy_shrink(struct gpu_copy *copy, bytes size);
 

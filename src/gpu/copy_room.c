@@ -5,6 +5,7 @@
  * 0.6 and 0.8 s on an H200's host, twice as long each as the copy (docs/gpu.md §10): so one thread touches, with
  * helpers, another registers what has been touched, and copies begin with the first piece that is ready.
  */
+#include "gpu/copy.h"
 #include "gpu/copy_inside.h"
 
 #include "base/cleanup.h"
@@ -168,11 +169,16 @@ static int step_wait(struct room *room, const size_t *at, size_t i)
 }
 
 /* Before each piece: others take host memory, too, and those that move at the same time have been told the same. */
-static bool host_has(const struct room *room, bytes size)
+static bool host_has(bytes (*ask)(bytes *ret_total), bytes size)
 {
-        bytes total, available = room->host_available(&total), others = total / RESERVE_PART;
+        bytes total, available = ask(&total), others = total / RESERVE_PART;
 
         return available >= others && available - others >= size;
+}
+
+int gpu_copy_spare(bytes size)
+{
+        return host_has(host_available, size) ? 0 : -ENOMEM;
 }
 
 static void *touch_run(void *context)
@@ -181,7 +187,7 @@ static void *touch_run(void *context)
         struct room *room = &copy->room;
 
         for (size_t i = room->n_touched; i < room->n; i++) {
-                if (host_has(room, room->pieces[i].size))
+                if (host_has(room->host_available, room->pieces[i].size))
                         room->pieces[i].memory = memory_new(room->pieces[i].size, room->node);
                 if (!room->pieces[i].memory) {
                         step_on(room, NULL, -ENOMEM);
@@ -270,7 +276,7 @@ int room_grow(struct gpu_copy *copy, bytes size)
                 has += room->pieces[i].size;
         if (has >= size)
                 return 0;
-        if (!host_has(room, size - has))
+        if (!host_has(room->host_available, size - has))
                 return -ENOMEM;
         while (has < size) {
                 bytes part = (size - has + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;

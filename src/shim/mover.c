@@ -106,12 +106,19 @@ static int on_ready(void *context, unsigned int device, bytes size, bool *ret_is
         return r < 0 ? r : gpu_copy_ready(mover->engines[device], size - has < READY_STEP ? size : has + READY_STEP);
 }
 
+static int on_spare(void *context, bytes size)
+{
+        (void)context;
+        return gpu_copy_spare(size);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------------------ */
 
 int mover_init(struct mover *mover, const struct gpu_backend *backend)
 {
         *mover = (struct mover){ .backend = backend,
-                                 .copier = { mover, on_begin, on_take, on_give, on_copy, on_wait, on_end, on_ready } };
+                                 .copier = { mover, on_begin, on_take, on_give, on_copy, on_wait, on_end, on_ready,
+                                             on_spare } };
         mover->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         return mover->done < 0 ? -errno : 0;
 }

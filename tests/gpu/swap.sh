@@ -11,7 +11,7 @@
 #                       LARGE="4 1024" MANY="100 2" CHECKPOINTS=0 SUSPENDS=5
 #
 # PINNED="1024 16": MiB and copies of the link. LARGE="40 1024", MANY="10000 2": pieces and MiB; OTHERS="16 256": of
-# pools, virtual memory, memory beside a managed range, arrays, and memory that a graph reads. ROUNDS=2 of copies;
+# pools, virtual memory, memory half of which is managed, arrays, and memory that a graph reads. ROUNDS=2 of copies;
 # KINDS=1 of those others; CHECKPOINTS=1 (0: none). SUSPENDS=200 of the training run, of TRAINED="64 64": MiB and
 # batches. SWAP=64G: host memory that is kept ready. TWO="4 1024": pieces and MiB on each of two devices; where they are
 # joined by NVLink, those of whole 512 MiB have addresses of its fabric.
@@ -110,6 +110,7 @@ both_ways() { # WAY N MIB ROUND [HOW]
         check "$1: suspend ($4)" timed suspend
         out_took=$took out_said=$said left=$(held) on_device=$(used)
         check "$1: what it held has left the device ($4)" [ $((full - left)) -ge $(($2 * $3 * 9 / 10)) ]
+        [ "${5:-}" != managed ] || check "$1: it went by copies and UVM's migration ($4)" [ -n "$out_said" ]
         check "$1: resume ($4)" timed resume
         look "$1: it goes on ($4)"
         check "$1: every word is as it was ($4)" has_no_other
@@ -291,12 +292,8 @@ read -ra others <<< "${OTHERS:-16 256}"
 link
 measure copies "${ROUNDS:-2}" "${large[@]}"
 measure copies "${ROUNDS:-2}" "${many[@]}"
-# Each by the means that the daemon takes for it.
+# Each by the means that the daemon takes for it. Managed memory goes by copies or not at all: checkpoint refuses it.
 for how in pool vmm managed array graph; do
-        if [ "$how" = managed ] && [ -n "${SUBLET_SIM:-}" ]; then
-                skip "managed memory" "it goes by the driver's checkpoint only, and the simulator's refuses it"
-                continue
-        fi
         measure auto "${KINDS:-1}" "${others[@]}" "$how"
 done
 training

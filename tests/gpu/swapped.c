@@ -7,12 +7,12 @@
  *      swapped N MIB [pool|vmm|managed|array|graph]          SWAPPED_DEVICE=1: on that one, instead of 0
  *
  * Prints "ready" when N pieces of MIB are filled: of cuMemAlloc, of the stream-ordered allocator, or of virtual memory
- * (one reservation, a handle for each piece); managed: of cuMemAlloc, and a managed range beside them; array: of
+ * (one reservation, a handle for each piece); managed: of cuMemAlloc and, each second, of cuMemAllocManaged; array: of
  * cuArrayCreate, by way of a piece of cuMemAlloc; graph: of cuMemAlloc, compared by a graph of kernels that was
- * made after each filling. Then for each
- * line of its input: compares all words, prints "look wrong=W ms=T", and fills with other words. Ends with its input;
- * exits with 1 if a call fails. After the line "leave" it ends at once, and leaves a child that has its files and
- * makes one driver call of its own.
+ * made after each filling. Then for each line of its input: compares all words, prints "look wrong=W ms=T", and fills
+ * with other words. Ends with its input; exits with 1 if a call fails. After the line "prefetch" it first has the
+ * managed ones brought to the device, and after "duplicate" says that they are read mostly; after "leave" it ends at
+ * once, and leaves a child that has its files and makes one driver call of its own.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -68,6 +68,11 @@ struct access {
         int location, device, flags;
 };
 
+/* CUmemLocation: kind 1 is a device. */
+struct place {
+        int kind, device;
+};
+
 /* CUDA_ARRAY_DESCRIPTOR and CUDA_MEMCPY2D: format 3 is a word, kind 2 a device's memory and 3 an array. */
 struct shape {
         size_t width, height;
@@ -114,6 +119,8 @@ static struct {
         int (*run)(void *, void *);
         int (*forget)(void *);
         int (*forget_exec)(void *);
+        int (*prefetch)(address, size_t, struct place, unsigned int, void *);
+        int (*advise)(address, size_t, int, struct place);
 } cuda;
 
 /* Kernels go there: a stream that is captured, or the default one. */
@@ -164,6 +171,8 @@ static void cuda_load(void)
         *(void **)&cuda.run = symbol_find(library, "cuGraphLaunch");
         *(void **)&cuda.forget = symbol_find(library, "cuGraphDestroy");
         *(void **)&cuda.forget_exec = symbol_find(library, "cuGraphExecDestroy");
+        *(void **)&cuda.advise = symbol_find(library, "cuMemAdvise_v2");
+        *(void **)&cuda.prefetch = symbol_find(library, "cuMemPrefetchAsync_v2");
 }
 
 static void pieces_make(address *pieces, size_t n, size_t size, const char *how)
@@ -172,15 +181,14 @@ static void pieces_make(address *pieces, size_t n, size_t size, const char *how)
         struct access access = { 1, 0, 3 };
         address base = 0, handle;
 
-        if (!strcmp(how, "managed"))
-                must(cuda.alloc_managed(&base, size, 1), "cuMemAllocManaged");
-        base = 0;
         if (!strcmp(how, "vmm"))
                 must(cuda.reserve(&base, n * size, 0, 0, 0), "cuMemAddressReserve");
         for (size_t i = 0; i < n; i++) {
                 pieces[i] = base + i * size;
                 if (!strcmp(how, "pool"))
                         must(cuda.alloc_async(&pieces[i], size, NULL), "cuMemAllocAsync");
+                else if (!strcmp(how, "managed") && i % 2)
+                        must(cuda.alloc_managed(&pieces[i], size, 1), "cuMemAllocManaged");
                 else if (strcmp(how, "vmm"))
                         must(cuda.alloc(&pieces[i], size), "cuMemAlloc");
                 else if (cuda.create(&handle, size, &allocation, 0) || cuda.map(pieces[i], size, 0, handle, 0))
@@ -267,6 +275,18 @@ static void graph_make(unsigned int round)
         must(cuda.instantiate(&all.exec, all.graph, 0), "cuGraphInstantiate");
 }
 
+static void managed_tell(const char *line)
+{
+        const struct place here = { 1, 0 };
+        enum { READ_MOSTLY = 1 };
+
+        for (size_t i = 1; i < all.n; i += 2)
+                if (!strcmp(line, "prefetch\n"))
+                        must(cuda.prefetch(all.pieces[i], all.size, here, 0, NULL), "cuMemPrefetchAsync");
+                else if (!strcmp(line, "duplicate\n"))
+                        must(cuda.advise(all.pieces[i], all.size, READ_MOSTLY, here), "cuMemAdvise");
+}
+
 static double now_ms(void)
 {
         struct timespec t;
@@ -335,6 +355,7 @@ int main(int argc, char **argv)
                         return 0;
                 if (!strcmp(line, "leave\n"))
                         leave();
+                managed_tell(line);
                 began = now_ms();
                 must(cuda.set(all.bad, 0, 1024), "cuMemsetD32");
                 if (all.has_graph)

@@ -139,8 +139,9 @@ struct tenant {
         } room;
         struct ghost ghost; /* of a pod's container */
         struct sleeper sleeper;
-        bool is_sleepless_told; /* idle, and there is no room in host memory */
-        nsec waker_until;       /* somebody has said that it wakes it; clock_now */
+        bool is_sleepless_told;           /* idle, and there is no room in host memory */
+        nsec waker_until;                 /* somebody has said that it wakes it; clock_now */
+        bytes managed[LEASE_DEVICES_MAX]; /* managed memory in its books when it ran last: unmanaged.c */
         struct tenant_counted counted[LEASE_DEVICES_MAX];
         nsec counted_at;              /* clock_realtime; 0: never */
         struct tenant_minute *minute; /* owned; NULL: nothing yet */

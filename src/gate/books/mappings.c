@@ -73,8 +73,7 @@ void managed_make_way(struct request *request, const struct mapping_call *mappin
 
 /* ---- what it was let through for ----------------------------------------------------------------------- */
 
-/* The next addresses of a space from *base on for which nothing is charged. False: none before `end`. */
-static bool next_gap(struct gate *gate, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length)
+bool space_gap_next(struct gate *gate, uint64_t space, uint64_t *base, uint64_t end, uint64_t *ret_length)
 {
         bool has_gap;
 
@@ -93,7 +92,7 @@ static bool has_more(struct gate *gate, const struct file *space, uint64_t base,
         bool is_there = false;
         uint64_t length = 0;
 
-        while (!is_there && next_gap(gate, space->number, &base, end, &length)) {
+        while (!is_there && space_gap_next(gate, space->number, &base, end, &length)) {
                 is_there = !*left || /* M1 */
                            uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
                 *left -= !is_there;
@@ -122,7 +121,7 @@ bool mapping_is_wide(struct gate *gate, const struct mapping_call *call)
         while (n <= most && files_next(&gate->files, space.number, &space)) {
                 uint64_t base = call->base, end = base + call->length, length;
 
-                for (bool is_first = true; n <= most && next_gap(gate, space.number, &base, end, &length);) {
+                for (bool is_first = true; n <= most && space_gap_next(gate, space.number, &base, end, &length);) {
                         n += !is_first; /* one there is in any space */
                         is_first = false;
                         base += length;

@@ -82,7 +82,7 @@ static bool has_ranges(struct files *files, pid_t process)
 }
 
 /* The tenant's own calls on the space wait meanwhile, and mappings that begin are not let through (note_mapping). */
-static enum answer space_ask(struct gate *gate, pid_t asker, const struct file *space, uint64_t base, uint64_t length)
+enum answer space_ask(struct gate *gate, pid_t asker, const struct file *space, uint64_t base, uint64_t length)
 {
         struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
         enum answer answer = RANGE_LATER;

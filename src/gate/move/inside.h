@@ -54,6 +54,12 @@ uint32_t move_take(struct gate *gate, const struct move_files *files, const stru
 uint32_t move_give(struct gate *gate, const struct move_files *files, const struct ledger_move *move,
                    struct move_part *part);
 
+/* ---- ranges.c ----------------------------------------------------------------------------------------------- */
+
+/* The plan's managed ranges go to the host. False: a part may have gone, which needs nothing to be undone. */
+bool move_ranges_leave(struct gate *gate, struct gate_moved *ret);
+void move_ranges_charge(struct gate *gate, bool leaves);
+
 /* ---- still.c ------------------------------------------------------------------------------------------------ */
 
 /* And wakes the calls that wait for another one. */

@@ -99,12 +99,10 @@ static bool plan_make(struct gate *gate, unsigned int part, bytes sizes[static L
 {
         struct ledger_plan *plan = &gate->moving.plan;
         enum ledger_stay why;
-        bool has_managed;
         int r;
 
         {
                 LOCKED(&gate->ledger_lock);
-                has_managed = ledger_totals(gate->ledger).n_managed;
                 r = ledger_plan(gate->ledger, &gate->lease->host, plan);
         }
         if (r < 0)
@@ -112,13 +110,14 @@ static bool plan_make(struct gate *gate, unsigned int part, bytes sizes[static L
         ret->stays = stays_of(plan, &why);
         if (gate->moving.has_attached)
                 return move_fail(ret, GATE_MOVE_CANNOT, "it attaches memory to addresses of the fabric");
-        if (has_managed)
-                return move_fail(ret, GATE_MOVE_CANNOT, "it has managed memory");
-        if (!plan->n || plan->size / 1000 * (1000 - part) < ret->stays / 1000 * part) {
+        if (plan->n_ranges && gate->moving.has_duplicated)
+                return move_fail(ret, GATE_MOVE_CANNOT, "it has had managed memory duplicated for its readers");
+        if (!(plan->n + plan->n_ranges) ||
+            (plan->size + plan->managed) / 1000 * (1000 - part) < ret->stays / 1000 * part) {
                 char moves[BYTES_TEXT], stays[BYTES_TEXT];
 
                 return move_fail(ret, GATE_MOVE_CANNOT, "%s of it can move, %s cannot: most of that is %s",
-                                 bytes_format(plan->size, moves), bytes_format(ret->stays, stays),
+                                 bytes_format(plan->size + plan->managed, moves), bytes_format(ret->stays, stays),
                                  ledger_stay_name(why));
         }
         r = parts_place(gate, sizes);
@@ -248,7 +247,7 @@ static void out_revert(struct gate *gate, const struct move_files *files, struct
         }
 }
 
-/* Copies, then unmaps and frees. */
+/* Copies, then unmaps and frees. Managed memory loses nothing by leaving, and goes between the two. */
 static bool out_move(struct gate *gate, const bytes sizes[static LEASE_DEVICES_MAX], struct gate_moved *ret)
 {
         _cleanup_(move_files_done) struct move_files files = { 0 };
@@ -260,7 +259,7 @@ static bool out_move(struct gate *gate, const bytes sizes[static LEASE_DEVICES_M
                 return false;
         ret->prepared = clock_now() - at;
         at = clock_now();
-        if (!copy_all(gate, true, ret))
+        if (!copy_all(gate, true, ret) || !move_ranges_leave(gate, ret))
                 return false;
         ret->copied = clock_now() - at;
         at = clock_now();
@@ -268,9 +267,10 @@ static bool out_move(struct gate *gate, const bytes sizes[static LEASE_DEVICES_M
                 out_revert(gate, &files, ret);
                 return false;
         }
+        move_ranges_charge(gate, true);
         ret->changed = clock_now() - at;
-        ret->size = gate->moving.plan.size;
-        ret->n = gate->moving.plan.n;
+        ret->size = gate->moving.plan.size + gate->moving.plan.managed;
+        ret->n = gate->moving.plan.n + gate->moving.plan.n_ranges;
         return true;
 }
 
@@ -350,7 +350,9 @@ void gate_move_in(struct gate *gate, struct gate_moved *ret)
 {
         if (is_lost(gate, ret) || gate->moving.state == MOVE_HERE || !move_calls_stop(gate, MOVE_RETURNING, ret))
                 return;
+        move_ranges_charge(gate, false); /* from here on it may come to its device */
         if (!in_move(gate, ret)) {
+                move_ranges_charge(gate, true);
                 copiers_end(gate, true);
                 lost_note(gate, ret);
                 move_state_set(gate, MOVE_AWAY);
@@ -372,13 +374,23 @@ void gate_move_rest(struct gate *gate)
         gate->moving.is_at_work = false;
 }
 
+/* Of what is held on a device, what copies would need room for: managed memory needs none. */
+static bytes copied_of(struct gate *gate, unsigned int device)
+{
+        bytes held = gate_held(gate, device), managed;
+        LOCKED(&gate->ledger_lock);
+
+        managed = ledger_kinds(gate->ledger, &gate->lease->devices[device].quota, device).managed;
+        return held > managed ? held - managed : 0;
+}
+
 void gate_move_ready(struct gate *gate, bytes most)
 {
         const struct gate_copier *copier = gate->options.copier;
 
         gate->moving.is_at_work = true;
         for (unsigned int i = 0; i < gate->lease->n_devices && gate->moving.state == MOVE_HERE; i++) {
-                bytes size = move_is_granted(gate, i) ? gate_held(gate, i) : 0;
+                bytes size = move_is_granted(gate, i) ? copied_of(gate, i) : 0;
                 bool is_all = false;
 
                 size = size < most ? size : most;

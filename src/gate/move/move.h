@@ -4,8 +4,9 @@
  *
  * A process that made a client and maps for a VA space may take memory away below both and put it back (docs/gpu.md
  * §10), and the gate is that process. So the way out is: calls wait; channels are off; each memory that can move
- * (lease/moves.h) is copied to host memory by a copy engine; then it is unmapped and freed. The way back makes it again
- * under its handle, with what the driver was told the first time, maps it where it was, and copies it in.
+ * (lease/moves.h) is copied to host memory by a copy engine, and UVM moves what is managed (ranges.c); then the first
+ * is unmapped and freed. The way back makes it again under its handle, with what the driver was told the first time,
+ * maps it where it was, and copies it in.
  *
  *      T1  no call of the tenant's is under way while memory moves: those that come wait, and none fails for it;
  *      T2  from before the first copy out until after the last copy in no channel of the tenant's is enabled, whoever
@@ -39,6 +40,7 @@ struct request;
  *      copy   is asked for; from there to `host` (an offset in the room), or back
  *      wait   for all that were asked for
  *      end    engine and handles go. is_kept: what is in host memory stays
+ *      spare  whether the host has `size` bytes more, beside the room; -ENOMEM: it has not
  *      ready  makes room for `size` bytes ahead of need, a part of it each time. *ret_is_all: there is so much now.
  *             -ECANCELED: no more of that for now
  */
@@ -51,6 +53,7 @@ struct gate_copier {
         int (*wait)(void *context, unsigned int device);
         void (*end)(void *context, unsigned int device, bool is_kept);
         int (*ready)(void *context, unsigned int device, bytes size, bool *ret_is_all);
+        int (*spare)(void *context, bytes size);
 };
 
 /* All that can move, if that is at least `part` per mille of what the tenant has allocated. is_steered: a scheduler

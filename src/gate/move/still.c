@@ -44,8 +44,8 @@ static bool needs_away(const struct request *request)
         const struct moving *moving = &request->gate->moving;
         const struct rm_call *call = &request->call;
 
-        if (request->node == RM_NODE_UVM)
-                return has_space(moving, request->space);
+        if (request->node == RM_NODE_UVM) /* of managed memory in any: ranges.c */
+                return has_space(moving, request->space) || (request->space && moving->plan.n_ranges);
         if (!has_client(moving, call->client) && !has_client(moving, call->source_client))
                 return false;
         return call->kind != RM_CONTROL || is_away(request->gate, call->client, call->object);

@@ -33,7 +33,7 @@ enum gate_action {
         GATE_IMPORT,   /* an object from a descriptor */
         GATE_SPACE,    /* a UVM VA space begins */
         GATE_JOIN,     /* and has a device */
-        GATE_MOVE,     /* managed memory goes to a device: charged, or not there */
+        GATE_MOVE,     /* managed memory goes to a device, or is to be copied to some: charged, or not there */
         GATE_HOLD,     /* a UVM VA space holds memory */
         GATE_RELEASE,  /* and lets it go */
         GATE_RANGE,    /* a UVM range for RM memory begins */

@@ -10,14 +10,14 @@ enum {
         /* Numbers of requests: src/rm/requests.def. */
         UVM_DESTROY_RANGE_GROUP = 24,
         UVM_UNREGISTER_GPU = 38,
+        UVM_MIGRATE = 51,
         UVM_CLEAN_UP_ZOMBIES = 69,
         UVM_VALIDATE_RANGE = 72,
 
-        BLOCK = 24,                    /* base, length, status */
-        STATUS_INVALID_ADDRESS = 0x1e, /* NV_ERR_INVALID_ADDRESS: no such range */
-        STATUS_UUID_NOT_FOUND = 0x12,  /* NV_ERR_GPU_UUID_NOT_FOUND: nobody uses such a device */
-        STATUS_ILLEGAL_ACTION = 0x16,  /* NV_ERR_ILLEGAL_ACTION: no space */
-        STATUS_INVALID_DEVICE = 0x26,  /* NV_ERR_INVALID_DEVICE: it is not in the space */
+        BLOCK = 24,                   /* base, length, status */
+        STATUS_UUID_NOT_FOUND = 0x12, /* NV_ERR_GPU_UUID_NOT_FOUND: nobody uses such a device */
+        STATUS_ILLEGAL_ACTION = 0x16, /* NV_ERR_ILLEGAL_ACTION: no space */
+        STATUS_INVALID_DEVICE = 0x26, /* NV_ERR_INVALID_DEVICE: it is not in the space */
 };
 
 /* The status, or UINT32_MAX: the call failed. */
@@ -43,7 +43,7 @@ bool uvm_space_free(const struct gate_driver *driver, const struct rm_layout *la
 {
         uint32_t status = range_call(driver, fd, UVM_FREE, layout->uvm_free_size, base, length);
 
-        return status == RM_STATUS_OK || status == STATUS_INVALID_ADDRESS;
+        return status == RM_STATUS_OK || status == UVM_INVALID_ADDRESS;
 }
 
 bool uvm_space_has(const struct gate_driver *driver, const struct rm_layout *layout, int fd, uint64_t base,
@@ -86,4 +86,23 @@ void uvm_space_ungroup(const struct gate_driver *driver, int fd, uint64_t group)
 bool uvm_space_has_begun(const struct gate_driver *driver, int fd)
 {
         return range_call(driver, fd, UVM_VALIDATE_RANGE, BLOCK, 0, 0) != STATUS_ILLEGAL_ACTION;
+}
+
+/* UVM_MIGRATE_PARAMS (uvm_ioctl.h) is the same from 525 to 595: base, length, destination@16, flags@32 (0: wait),
+ * semaphore@40 (none) and its payload@48, the host's NUMA node@52 (-1: any; until 535 it is not looked at). */
+uint32_t uvm_space_to_host(const struct gate_driver *driver, int fd, uint64_t base, uint64_t length)
+{
+        enum { SIZE = 80, DESTINATION_AT = 16, NODE_AT = 52, STATUS_AT = 72 };
+        static const uint8_t host[UVM_UUID_SIZE] = { 0xa6, 0x5e, 0x0f, 0x4e, 0xd7, 0xd4, 0x7b, 0xa2,
+                                                     0x50, 0x47, 0x41, 0x2c, 0x14, 0x2a, 0x77, 0x73 };
+        uint8_t block[SIZE] = { 0 };
+
+        rm_put64(block, SIZE, 0, base);
+        rm_put64(block, SIZE, 8, length);
+        memcpy(block + DESTINATION_AT, host, sizeof(host));
+        rm_put32(block, SIZE, NODE_AT, UINT32_MAX);
+        rm_put32(block, SIZE, STATUS_AT, UINT32_MAX);
+        if (driver->ioctl(driver->context, fd, UVM_MIGRATE, block) < 0)
+                return UINT32_MAX;
+        return rm_get32(block, SIZE, STATUS_AT);
 }

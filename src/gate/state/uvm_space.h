@@ -19,6 +19,7 @@
 
 enum {
         UVM_UUID_SIZE = 16,
+        UVM_INVALID_ADDRESS = 0x1e, /* NV_ERR_INVALID_ADDRESS: no such range */
 };
 
 /* Whether anything is left in the range. True when in doubt. */
@@ -31,6 +32,13 @@ void uvm_space_ungroup(const struct gate_driver *driver, int fd,
 /* Takes a device out of the space, with all that the space has there: managed memory goes to the host. True: it is not
  * in the space any more. Source: uvm_va_space_unregister_gpu, 525 to 595. */
 bool uvm_space_leave(const struct gate_driver *driver, int fd, const uint8_t uuid[static UVM_UUID_SIZE]);
+
+/*
+ * Migrates the managed memory of these addresses, which leave none out, to the host, and waits for it. The status;
+ * UINT32_MAX: the call failed. UVM_INVALID_ADDRESS: there is none, or not everywhere, and nothing has moved. After any
+ * other failure a part may have.
+ */
+uint32_t uvm_space_to_host(const struct gate_driver *driver, int fd, uint64_t base, uint64_t length);
 
 /* Whether a space has begun on the file. True when in doubt. Source: __UVM_ROUTE_CMD_STACK (uvm_ioctl.h), 525 to 595:
  * every call but a few answers ILLEGAL_ACTION before. */

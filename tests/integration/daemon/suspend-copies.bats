@@ -32,10 +32,10 @@ fed() {
         lodger "$1" "${@:5}" -- sh -c 'exec "$0" "$1" "$2" "$3" < "$4"' "$swapped" "$2" "$3" "$4" "$feed_file"
         wait_for grep -q '^ready' "$machine/$1" || { cat "$machine/$1"; return 1; }
 }
-look() { # NAME: it compares all that it holds, and nothing differs
+look() { # NAME [LINE]: it compares all that it holds, and nothing differs
         local name=$1 before
         before=$(looks "$name")
-        echo >&"$feed"
+        echo "${2:-}" >&"$feed"
         wait_for eval '[ "$(looks "$name")" -gt "$before" ]' || { cat "$machine/$name"; return 1; }
         is_right "$name"
 }
@@ -90,6 +90,76 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         [ "$(held_mib one)" -lt 100 ]
         "$sublet" resume one
         look one
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "managed memory leaves the device beside what copies move, and every word is as it was" {
+        local full free
+        daemon_start --suspend-by copies
+        fed one 8 16 managed --mem 2G # four of them are managed
+        full=$(held_mib one)
+        free=$(free_mib)
+        "$sublet" suspend one
+        [ "$(held_mib one)" -le $((full - 128)) ]
+        [ "$(of one swapped_bytes)" -ge $((128 * MIB)) ]
+        [ $(($(free_mib) - free)) -ge $((full - $(held_mib one) - 16)) ] # the device has it, too
+        happened SUSPENDED 'by user 0; copies: '
+        "$sublet" resume one
+        [ "$(held_mib one)" = "$full" ]
+        [ "$(of one swapped_bytes)" = 0 ]
+        look one
+        "$sublet" suspend one # some of it is in the host already
+        look one
+        [ "$(of one state)" = running ]
+        happened RESUMED 'for work that it has put'
+        run ! happened 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "managed memory of several processes of a tenant leaves the device, one of which has ended" {
+        local full
+        daemon_start --suspend-by copies
+        mkfifo "$machine/feed.one"
+        exec {feed}<> "$machine/feed.one"
+        # shellcheck disable=SC2016
+        lodger one --mem 3G -- sh -c '"$0" 4 32 managed < /dev/null; (sleep 1000 | exec "$0" 4 32 managed) &
+                exec "$0" 4 32 managed < "$1"' "$swapped" "$machine/feed.one"
+        wait_for eval '[ "$(grep -c "^ready" "$machine/one")" = 3 ]' || { cat "$machine/one"; false; }
+        full=$(held_mib one)
+        "$sublet" suspend one
+        [ "$(held_mib one)" -le $((full - 256)) ]
+        "$sublet" resume one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
+}
+
+@test "a migration that fails half way leaves the tenant as it was, and the next time it goes" {
+        local full fault
+        daemon_start --suspend-by copies
+        fed one 6 16 managed --mem 2G
+        full=$(held_mib one)
+        for fault in migrate-refused-at=1 migrate-refused-at=3; do
+                fault "$fault"
+                run ! "$sublet" suspend one
+                [ "$(of one state) $(held_mib one)" = "running $full" ]
+                happened SUSPEND_FAILED 'moving managed memory at 0x[0-9a-f]*: status 0x51'
+                look one
+        done
+        "$sublet" suspend one
+        look one
+        run ! happened 'AUDIT_|BOOKS_|LOST'
+}
+
+@test "a call that would bring managed memory to the device waits and wakes the tenant" {
+        local full
+        daemon_start --suspend-by copies
+        fed one 6 16 managed --mem 2G
+        full=$(held_mib one)
+        "$sublet" suspend one
+        sleep 0.5
+        [ "$(of one state)" = suspended ]
+        look one prefetch
+        [ "$(of one state) $(held_mib one)" = "running $full" ]
+        run ! happened RESUMED 'for work that it has put' # the call came first
         run ! happened 'AUDIT_|BOOKS_|FAILED|LOST'
 }
 
@@ -401,8 +471,9 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
 @test "what copies cannot move goes the driver's way with auto, and is refused with the reason without" {
         daemon_start --suspend-by copies
         fed one 4 8 managed --mem 2G
+        look one duplicate
         run ! "$sublet" suspend one
-        happened SUSPEND_FAILED 'it has managed memory'
+        happened SUSPEND_FAILED 'it has had managed memory duplicated for its readers'
         look one
         daemon_end TERM
         daemon_start --suspend-by auto

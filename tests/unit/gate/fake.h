@@ -57,11 +57,12 @@ struct fake {
         atomic_uint n_calls, n_timeslices, n_schedules, n_shares;
         atomic_uint n_debugs; /* reads and writes of a debugger, and their bytes */
         _Atomic uint32_t debugged;
-        _Atomic uint32_t share;                       /* type and action of the last policy that came here */
-        atomic_int linger_ms;                         /* between a process's end and its clients' */
-        atomic_int delay_ms;                          /* of an allocation of memory */
-        atomic_uint n_inside;                         /* allocations that wait */
-        atomic_int free_refused_at, alloc_refused_at; /* the n-th of memory from now on; 0: none */
+        _Atomic uint32_t share;                              /* type and action of the last policy that came here */
+        atomic_int linger_ms;                                /* between a process's end and its clients' */
+        atomic_int delay_ms;                                 /* of an allocation of memory */
+        atomic_uint n_inside;                                /* allocations that wait */
+        int (*uvm)(int fd, uint32_t number, uint8_t *block); /* NULL: there is none */
+        atomic_int free_refused_at, alloc_refused_at;        /* the n-th of memory from now on; 0: none */
 };
 
 static inline int fake_node_open(const char *name)
@@ -300,8 +301,11 @@ static inline int fake_ioctl(void *context, int fd, uint32_t request, void *bloc
 {
         struct fake *fake = context;
         uint32_t nr = request & 0xff, client = rm_get32(block, 4, 0);
+        bool is_uvm = request >> 8 == 0;
         bool is_memory = nr == RM_NR_ALLOC && rm_get32(block, 48, 12) == RM_CLASS_VIDEO_MEMORY;
 
+        if (is_uvm && fake->uvm)
+                return fake->uvm(fd, request, block);
         if (is_memory && fake->delay_ms) {
                 fake_count(fake, client, 1);
                 fake->n_inside++;

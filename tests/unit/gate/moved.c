@@ -63,7 +63,14 @@ static int on_ready(void *context, unsigned int device, bytes size, bool *ret_is
         return 0;
 }
 
-static const struct gate_copier copier = { NULL, on_begin, on_take, on_give, on_copy, on_wait, on_end, on_ready };
+static int on_spare(void *context, bytes size)
+{
+        (void)context, (void)size;
+        return 0;
+}
+
+static const struct gate_copier copier = { NULL,    on_begin, on_take,  on_give, on_copy,
+                                           on_wait, on_end,   on_ready, on_spare };
 
 /* ---- the tenant ------------------------------------------------------------------------------------------ */
 
