@@ -4,24 +4,19 @@
  * library.
  *
  * A thread asks the driver for the processes on each device once a second; tenants under a gate appear as their shims.
- * The loop judges each process once, and reports it, or ends it if the operator asked for that. Whose a process is, is
- * seen from outside:
- *      of a tenant without a shim  it has the tenancy's usage segment mapped: then it has a slot and counts itself;
- *                                  else it descends from the tenancy's `run`, or has its directory mounted: the library
- *                                  is missing
- *      unmanaged                   everything else
+ * The loop judges each process once (whose.h), and reports it, or ends it if the operator asked for that.
  *
  * The same thread reads the device's own total, and the loop compares it with the books (state/balance.h).
  */
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
-#include "base/errand.h"
 #include "base/process.h"
 #include "gate/gate.h"
 #include "daemon/background.h"
 #include "daemon/state/events.h"
 #include "daemon/unmanaged.h"
+#include "daemon/whose.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,14 +29,11 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#define PATIENCE (20 * NSEC_PER_MSEC) /* with a process that is looked at */
-
 enum {
         LISTED_MAX = 960, /* so that a list goes through the pipe whole */
         PERIOD_MSEC = 1000,
         STEP_MSEC = 100,
         UNCOUNTED_MAX = 64, /* of a device whose memory is added up; with more of them nothing is compared */
-        DEPTH_MAX = 256,
 };
 
 struct listed {
@@ -64,133 +56,6 @@ struct unmanaged {
         } uncounted[LEASE_DEVICES_MAX];
 };
 
-static bool is_one_of(const struct stat *files, size_t n, dev_t device, unsigned long long inode)
-{
-        for (size_t i = 0; i < n; i++)
-                if (files[i].st_ino == inode && files[i].st_dev == device)
-                        return true;
-        return false;
-}
-
-/* One of these files. Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
-static bool has_mapped(pid_t process, const struct stat *files, size_t n)
-{
-        char path[64], line[512];
-        unsigned long long inode;
-        bool is_there = false;
-        FILE *list;
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
-        list = fopen(path, "re");
-        while (list && !is_there && process_line(list, line, sizeof(line))) {
-                unsigned int high, low;
-
-                is_there = sscanf(line, "%*s %*s %*s %x:%x %llu", &high, &low, &inode) == 3 &&
-                           is_one_of(files, n, makedev(high, low), inode);
-        }
-        if (list)
-                (void)fclose(list);
-        return is_there;
-}
-
-static bool descends(pid_t process, pid_t from)
-{
-        for (int i = 0; i < DEPTH_MAX && process > 1; i++, process = process_parent(process))
-                if (process == from)
-                        return true;
-        return false;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-        size_t n = strlen(text), n_end = strlen(end);
-
-        return n >= n_end && !strcmp(text + n - n_end, end);
-}
-
-/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...". A path in the process's tree could lead through a
- * file system of its own, which could block us for ever. */
-static bool has_mounted(pid_t process, const char *directory)
-{
-        char path[64], line[2048], device[32], root[512], point[512];
-        bool is_there = false;
-        struct stat ours;
-        FILE *list;
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
-        list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
-        while (list && !is_there && process_line(list, line, sizeof(line))) {
-                unsigned int high, low;
-
-                is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
-                           !strcmp(point, LEASE_DESCRIPTOR_MOUNT_DIR) && sscanf(device, "%u:%u", &high, &low) == 2 &&
-                           makedev(high, low) == ours.st_dev && ends_with(directory, root);
-        }
-        if (list)
-                (void)fclose(list);
-        return is_there;
-}
-
-/* What a look at a process says. It waits while the process is in the midst of an exec (its maps, stat), and that takes
- * as long as whoever serves a file likes that the exec closes. So it may be left behind, and has all that it needs. */
-struct look {
-        pid_t process;
-        size_t n; /* tenants without a shim */
-        struct looked_for {
-                uint64_t tenancy;
-                pid_t run;
-                char directory[sizeof(((struct message_lease *)NULL)->directory)];
-        } * tenants;
-        struct stat *segments; /* theirs */
-
-        bool counts_itself;
-        uint64_t whose; /* 0: nobody's */
-};
-
-static bool is_of(const struct looked_for *tenant, pid_t process)
-{
-        return tenant->directory[0] ? has_mounted(process, tenant->directory) :
-                                      tenant->run && descends(process, tenant->run);
-}
-
-static void look_at(void *context)
-{
-        struct look *look = context;
-
-        look->counts_itself = has_mapped(look->process, look->segments, look->n);
-        for (size_t i = 0; i < look->n && !look->counts_itself; i++)
-                if (is_of(&look->tenants[i], look->process))
-                        look->whose = look->tenants[i].tenancy;
-}
-
-static void look_for(struct look *look, const struct tenant *tenant)
-{
-        struct looked_for *row = &look->tenants[look->n];
-
-        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD || tenant->segment < 0 ||
-            fstat(tenant->segment, &look->segments[look->n]) < 0)
-                return;
-        *row = (struct looked_for){ .tenancy = tenant->lease.id, .run = tenant->run };
-        (void)snprintf(row->directory, sizeof(row->directory), "%s", tenant->lease.directory);
-        look->n++;
-}
-
-/* In one piece, which errand_run frees. */
-static struct look *look_new(const struct daemon *daemon, pid_t process)
-{
-        size_t n = daemon->tenants.n;
-        struct look *look = calloc(1, sizeof(*look) + n * (sizeof(*look->segments) + sizeof(*look->tenants)));
-
-        if (!look)
-                return NULL;
-        look->process = process;
-        look->segments = (struct stat *)(look + 1);
-        look->tenants = (struct looked_for *)(look->segments + n);
-        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
-                look_for(look, t);
-        return look;
-}
-
 static bool is_ours(struct daemon *daemon, pid_t process)
 {
         return process <= 0 || process == getpid() || tenants_find_shim(&daemon->tenants, process);
@@ -202,27 +67,6 @@ static bool is_mps(struct daemon *daemon, pid_t process)
                 if (mps_has(daemon, i, process))
                         return true;
         return false;
-}
-
-enum whose {
-        COUNTS_ITSELF,
-        UNCOUNTED,     /* *ret_tenant: NULL if it is no tenant's */
-        NOT_LOOKED_AT, /* for a while: nothing is known */
-};
-
-static enum whose whose_is(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
-{
-        struct look *look = look_new(daemon, process);
-        enum whose whose;
-
-        *ret_tenant = NULL;
-        if (!look || (look->n && errand_run(look_at, look, PATIENCE) != ERRAND_DONE))
-                return NOT_LOOKED_AT;
-        whose = look->counts_itself ? COUNTS_ITSELF : UNCOUNTED;
-        if (look->whose)
-                *ret_tenant = tenants_find_id(&daemon->tenants, look->whose);
-        free(look);
-        return whose;
 }
 
 static void name_of(pid_t process, char ret[static 64])

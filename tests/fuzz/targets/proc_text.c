@@ -35,6 +35,7 @@ static int input_open(const char *path, int flags)
 #define fopen input_fopen
 #define open input_open
 #include "base/process.c"
+#include "daemon/whose.c"
 #include "daemon/unmanaged.c"
 #include "shim/mps_server.c"
 #undef fopen
