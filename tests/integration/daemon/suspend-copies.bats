@@ -209,7 +209,9 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         look one
         daemon_end TERM
         daemon_start --suspend-by copies # the next daemon has it from the shim, and no bound for all
+        wait_for eval '[ "$(of one state)" = running ]'
         run -1 "$sublet" suspend one
+        [[ $output == *"--host-swap"* ]]
         run -0 "$sublet" set one host-swap=1G sleep-after=none
         [[ $output == *"host-swap 100 MiB -> 1 GiB"* ]]
         "$sublet" suspend one
