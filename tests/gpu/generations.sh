@@ -82,7 +82,7 @@ node_begin() { # NAME OPTION...
         daemon_begin "${@:2}"
 }
 has_state() { [ "$("$sublet" ps --json | grep -o '"state": *"[a-z]*"' | head -1 | grep -o '[a-z]*"$')" = "$1\"" ]; }
-has_no_bad() { ! "$sublet" events | grep -E 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST|ROOM_NOT_MADE'; }
+has_no_bad() { "$sublet" ps -q > /dev/null && ! "$sublet" events | grep -E 'UNKNOWN_|AUDIT_|BOOKS_|FAILED|LOST|ROOM_NOT_MADE'; }
 
 # ---- a model between two generations ----
 
@@ -300,6 +300,7 @@ seconds=${SECONDS_EACH:-24} cost=${COST:-20} is_torch='' alone=0 ours=0 turn=5
 what="a stand-in of ${WORDS:-64} MiB"
 [ -z "$is_torch" ] || what="${model[*]}: blocks, layers, inner"
 for part in ${PARTS:-model managed}; do
+        declare -F "${part}_part" > /dev/null || { echo "generations.sh: PARTS has no '$part'" >&2; exit 2; }
         [ "$part$is_torch" != model ] || skip "the model of 7 B" "no PyTorch: a program that reads its tokens from device memory stands in"
         "${part}_part"
 done

@@ -201,7 +201,10 @@ part_rates() {
         daemon='' && unset SUBLET_DIR
 }
 
-for part in ${PARTS:-memory rates}; do "part_$part"; done
+for part in ${PARTS:-memory rates}; do
+        declare -F "part_$part" > /dev/null || { echo "server.sh: PARTS has no '$part'" >&2; exit 2; }
+        "part_$part"
+done
 
 # ---- tables ----------------------------------------------------------------------------------------
 tail -n +1 "$work"/lanes/*.out "$work"/lanes/*.report >> "$log" 2>/dev/null
