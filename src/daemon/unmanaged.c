@@ -29,10 +29,15 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+/* After that, who could not be looked at is looked at again, and after twice as long each time: a look that does not
+ * end leaves an errand behind, of which there are few. */
+#define AGAIN (5 * NSEC_PER_SEC)
+
 enum {
         LISTED_MAX = 960, /* so that a list goes through the pipe whole */
         PERIOD_MSEC = 1000,
         STEP_MSEC = 100,
+        UNKNOWN_MAX = 64,
         UNCOUNTED_MAX = 64, /* of a device whose memory is added up; with more of them nothing is compared */
 };
 
@@ -50,6 +55,10 @@ struct unmanaged {
         struct gpu_users *users;
         struct background background;
         struct listed judged[LEASE_DEVICES_MAX]; /* the loop's: the lists before */
+        struct unknown {                         /* did not let themselves be looked at, and are looked at again */
+                pid_t process;
+                nsec at, span;
+        } unknown[LEASE_DEVICES_MAX][UNKNOWN_MAX];
         struct uncounted {
                 _Atomic pid_t processes[UNCOUNTED_MAX]; /* the loop writes; 0: none */
                 atomic_bool are_too_many;
@@ -96,32 +105,52 @@ static void note_uncounted(struct daemon *daemon, unsigned int device, pid_t pro
                 uncounted->are_too_many = true;
 }
 
-/* Who does not let itself be looked at is reported, and not ended: it may count itself. The descriptor comes first, so
- * that the process that is ended is the one that was judged, even if its number is used again. */
-static void judge(struct daemon *daemon, unsigned int device, pid_t process)
+/* Who does not let itself be looked at is reported, and not ended: it may count itself. So it is looked at again. */
+static void note_unknown(struct daemon *daemon, unsigned int device, pid_t process, nsec span)
+{
+        struct unknown *unknown = daemon->unmanaged ? daemon->unmanaged->unknown[device] : NULL;
+
+        for (size_t i = 0; unknown && i < UNKNOWN_MAX; i++)
+                if (!unknown[i].process || unknown[i].process == process) {
+                        unknown[i] = (struct unknown){ process, clock_now() + span, span };
+                        return;
+                }
+}
+
+static void judgement_tell(struct daemon *daemon, unsigned int device, pid_t process, const struct tenant *tenant,
+                           const char *what)
+{
+        char name[64];
+
+        name_of(process, name);
+        event_emit(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
+                   process, name, what);
+}
+
+/* The descriptor comes first, so that the process that is ended is the one that was judged, even if its number is used
+ * again. waited: it was told of then, when it could not be looked at; 0: it is new. */
+static void judge(struct daemon *daemon, unsigned int device, pid_t process, nsec waited)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
         const struct tenant *tenant;
         enum whose whose;
         bool stops;
-        char name[64];
 
         if (pidfd < 0 || is_ours(daemon, process) || (whose = whose_is(daemon, process, &tenant)) == COUNTS_ITSELF)
                 return;
-        stops = whose == UNCOUNTED && daemon->settings.stops_unmanaged;
-        if (is_mps(daemon, process)) { /* its memory is in no book */
+        if (whose == NOT_LOOKED_AT)
+                note_unknown(daemon, device, process, waited ? 2 * waited : AGAIN);
+        if (!waited)
                 note_uncounted(daemon, device, process);
+        if (is_mps(daemon, process) || (waited && whose == NOT_LOOKED_AT)) /* a server's memory is in no book */
                 return;
-        }
-        name_of(process, name);
-        note_uncounted(daemon, device, process);
-        if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
-                stops = false;
-        event_emit(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
-                   process, name,
-                   stops                  ? "; it was ended" :
-                   whose == NOT_LOOKED_AT ? "; it does not let itself be looked at" :
-                                            "");
+        stops = whose == UNCOUNTED && daemon->settings.stops_unmanaged &&
+                syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
+        if (stops || !waited)
+                judgement_tell(daemon, device, process, tenant,
+                               stops                  ? "; it was ended" :
+                               whose == NOT_LOOKED_AT ? "; it does not let itself be looked at" :
+                                                        "");
 }
 
 static bool is_in(const struct listed *listed, pid_t process)
@@ -144,6 +173,19 @@ static void forget_uncounted(struct unmanaged *unmanaged, const struct listed *n
 }
 
 /* Memory in instances is in no book. */
+static void judge_again(struct unmanaged *unmanaged, const struct listed *now)
+{
+        for (size_t i = 0; i < UNKNOWN_MAX; i++) {
+                struct unknown *unknown = &unmanaged->unknown[now->device][i], due = *unknown;
+
+                if (!due.process || due.at > clock_now())
+                        continue;
+                *unknown = (struct unknown){ 0 };
+                if (is_in(now, due.process))
+                        judge(unmanaged->daemon, now->device, due.process, due.span);
+        }
+}
+
 static bool can_compare(const struct device *device, const struct listed *now)
 {
         return now->has_total && !device->is_lost && !device->info.has_mig && !device->daemon->is_recovering;
@@ -198,8 +240,9 @@ static void on_list(struct loop_source *source, uint32_t events)
 
                 for (unsigned int i = 0; i < now.n; i++)
                         if (!is_in(was, now.processes[i]))
-                                judge(unmanaged->daemon, now.device, now.processes[i]);
+                                judge(unmanaged->daemon, now.device, now.processes[i], 0);
                 *was = now;
+                judge_again(unmanaged, &now);
                 forget_uncounted(unmanaged, &now);
                 compare(unmanaged->daemon, &now);
         }
@@ -247,7 +290,7 @@ void unmanaged_seen(struct daemon *daemon, unsigned int device, pid_t process, u
                 return;
         if (judged && judged->n < LISTED_MAX)
                 judged->processes[judged->n++] = process;
-        judge(daemon, device, process);
+        judge(daemon, device, process, 0);
 }
 
 /* A list that a full pipe does not take is dropped: the loop has older ones to read. */

@@ -20,6 +20,7 @@
  */
 #include "gate/act.h"
 #include "gate/books.h"
+#include "gate/move/move.h"
 #include "gate/perform.h"
 #include "gate/serve.h"
 
@@ -130,7 +131,7 @@ static void note_mapping(struct request *request, uint64_t space)
         client_locks_drop(&locks);
 }
 
-static int64_t map_charged(struct request *request, const struct mapping *mapping, uint64_t space)
+static int64_t charge_and_go_on(struct request *request, const struct mapping *mapping, uint64_t space)
 {
         struct gate *gate = request->gate;
         struct mapping_call call = call_of(request, mapping, space, true);
@@ -146,6 +147,24 @@ static int64_t map_charged(struct request *request, const struct mapping *mappin
                 return GATE_GO_ON;
         mappings_end(&gate->mappings, &call);
         return -EPERM;
+}
+
+/* It takes of the quota, and so waits for memory that is away, as calls do that take some: what comes back is not asked
+ * whether there is room for it. */
+static int64_t map_charged(struct request *request, const struct mapping *mapping, uint64_t space)
+{
+        int64_t answer;
+        int r;
+
+        request->verdict.action = GATE_CHARGE;
+        r = wait_if_suspended(request);
+        if (r == 0)
+                r = move_enter(request);
+        if (r != 0)
+                return r == GATE_WAITS ? r : -ENOMEM;
+        answer = charge_and_go_on(request, mapping, space);
+        move_leave(request);
+        return answer;
 }
 
 static int64_t map_uvm(struct request *request, const struct mapping *mapping)

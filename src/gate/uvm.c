@@ -56,8 +56,8 @@ int serve_space(struct request *request)
  * move 20 MiB of it (2085 of 2048 MiB were seen on an H200). */
 int serve_move(struct request *request)
 {
-        if (request->call.kind == RM_UVM_ENABLE_READ_DUPLICATION)
-                request->gate->moving.has_duplicated = true;
+        if (request->call.kind == RM_UVM_ENABLE_READ_DUPLICATION || request->call.kind == RM_UVM_PREVENT_MIGRATION)
+                request->gate->moving.may_stay = true;
         mappings_check(request->gate);
         return reply(request, perform(request));
 }

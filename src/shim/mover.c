@@ -123,10 +123,12 @@ int mover_init(struct mover *mover, const struct gpu_backend *backend)
         return mover->done < 0 ? -errno : 0;
 }
 
-/* What failed because the program was killed is no failure of the way. */
+/* What failed because the program was killed is no failure of the way, and nobody has lost what it had. */
 static bool is_gone(struct mover *mover)
 {
-        return mover->moved.outcome == GATE_MOVE_AS_BEFORE && gate_wait(mover->gate, GONE_BY);
+        bool has_failed = mover->moved.outcome == GATE_MOVE_AS_BEFORE || mover->moved.outcome == GATE_MOVE_LOST;
+
+        return has_failed && gate_wait(mover->gate, GONE_BY);
 }
 
 static void *move(void *context)

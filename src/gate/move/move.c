@@ -110,8 +110,9 @@ static bool plan_make(struct gate *gate, unsigned int part, bytes sizes[static L
         ret->stays = stays_of(plan, &why);
         if (gate->moving.has_attached)
                 return move_fail(ret, GATE_MOVE_CANNOT, "it attaches memory to addresses of the fabric");
-        if (plan->n_ranges && gate->moving.has_duplicated)
-                return move_fail(ret, GATE_MOVE_CANNOT, "it has had managed memory duplicated for its readers");
+        if (plan->n_ranges && gate->moving.may_stay)
+                return move_fail(ret, GATE_MOVE_CANNOT,
+                                 "it has asked for managed memory that stays on a device, duplicated or in a group");
         if (!(plan->n + plan->n_ranges) ||
             (plan->size + plan->managed) / 1000 * (1000 - part) < ret->stays / 1000 * part) {
                 char moves[BYTES_TEXT], stays[BYTES_TEXT];

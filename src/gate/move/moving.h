@@ -58,8 +58,8 @@ struct moving {
         bool is_lost;                  /* of the mover: a way has ended so, and nothing is moved any more; why: */
         char lost[GATE_MOVE_TEXT];
         atomic_bool has_attached; /* fabric objects of the flexible kind: what is attached to them comes off for good */
-        atomic_bool has_duplicated; /* managed memory may be duplicated for its readers, on a device and elsewhere */
-        uint32_t off_on;            /* bits of devices on which the mover has disabled the channels */
+        atomic_bool may_stay; /* managed memory may be duplicated for its readers, or in a group that may not migrate */
+        uint32_t off_on;      /* bits of devices on which the mover has disabled the channels */
         _Atomic unsigned int n_owed[LEASE_DEVICES_MAX]; /* calls that would have enabled them, and were not made: T2 */
 
         /* of the mover; of others, to read, while the state is MOVE_AWAY and they are counted in n_inside */

@@ -13,14 +13,17 @@
  *        of copies does. The driver does not look how much there is: we do, before each piece;
  *      - addresses that are not all managed are INVALID_ADDRESS, and nothing has moved (uvm_api_range_type_check). So
  *        a range of which the tenant has unmapped a part is moved in halves of halves;
- *      - of a range group that may not migrate the pages stay, with a warning as status: the way fails, as it does
- *        where there is no memory. What has moved by then is as good where it is: nothing has to be undone;
- *      - where a range is duplicated for its readers the host gets one more copy and the device keeps its own. So a
- *        tenant that has asked for that (44) does not move (moving.h has_duplicated);
+ *      - where there is no memory the way fails. What has moved by then is as good where it is: nothing has to be
+ *        undone;
+ *      - of a range group that may not migrate the pages stay, and the answer may be that all is well: it warns only
+ *        where the preferred location is another (uvm_migrate_ranges), and a group that could not be brought there may
+ *        keep its flag (uvm_range_groups_set_migration_policy). And where a range is duplicated for its readers the
+ *        host gets one more copy and the device keeps its own. So a tenant that has asked for either (40, 44) does not
+ *        move (moving.h may_stay);
  *      - preferred locations and mappings kept for a device (42, 46) decide what a fault does: there are none of
- *        devices while its channels are off. What is mapped on a device then is the host's. One that was on its way
- *        when they went off may still be served; each call passes over its addresses twice (uvm_migrate), so what that
- *        brings is met by the second;
+ *        devices while its channels are off. What is mapped on a device then is the host's. Faults that were on
+ *        their way when they went off may still be served, a batch of them at most: each call passes over its addresses
+ *        twice (uvm_migrate), and all are asked for once more LAST_FAULTS_MS later;
  *      - blocks of 2 MiB on the device stay with the range as "unused" until somebody wants memory, and go first,
  *        without a copy (va_block_unused, pick_root_chunk_to_evict). Until then the device's own figure has them.
  */
@@ -37,9 +40,11 @@
 
 enum {
         PAGE = 4096,
-        CALLS_MAX = 65536, /* of one way: a tenant chooses how many ranges and spaces it has, and how they look (T6) */
-        LATER_MS = 5,      /* a mapping on its way is not asked about before */
+        CALLS_MAX =
+                1 << 20, /* of one way: a tenant chooses how many ranges and spaces it has, and how they look (T6) */
+        LATER_MS = 5,    /* a mapping on its way is not asked about before */
         LATER_MAX = 20,
+        LAST_FAULTS_MS = 20,
 };
 
 #define STEP GIB /* at once: between them the tenant may have ended, and the host be short of memory */
@@ -125,28 +130,39 @@ static bool range_leaves(struct leaving *leaving, const struct file *space, cons
 
         if (range->space == space->number)
                 return addresses_leave(leaving, space, base, end);
+        if (!may_go_on(leaving, 0))
+                return false;
         for (; space_gap_next(leaving->gate, space->number, &base, end, &length); base += length)
                 if (!addresses_leave(leaving, space, base, base + length))
                         return false;
         return true;
 }
 
-bool move_ranges_leave(struct gate *gate, struct gate_moved *ret)
+static bool all_leave(struct leaving *leaving)
 {
-        const struct ledger_plan *plan = &gate->moving.plan;
-        struct leaving leaving = { gate, ret, 0, 0 };
+        const struct ledger_plan *plan = &leaving->gate->moving.plan;
         struct file space = { 0 };
         bool is_done = true;
 
-        if (!plan->n_ranges)
-                return true;
-        spaces_clean(gate);
-        while (is_done && files_next(&gate->files, space.number, &space)) {
+        while (is_done && files_next(&leaving->gate->files, space.number, &space)) {
                 for (size_t i = 0; is_done && i < plan->n_ranges; i++)
-                        is_done = range_leaves(&leaving, &space, &plan->ranges[i]);
-                files_unuse(&gate->files, space.number);
+                        is_done = range_leaves(leaving, &space, &plan->ranges[i]);
+                files_unuse(&leaving->gate->files, space.number);
         }
         return is_done;
+}
+
+bool move_ranges_leave(struct gate *gate, struct gate_moved *ret)
+{
+        struct leaving leaving = { gate, ret, 0, 0 };
+
+        if (!gate->moving.plan.n_ranges)
+                return true;
+        spaces_clean(gate);
+        if (!all_leave(&leaving))
+                return false;
+        (void)poll(NULL, 0, LAST_FAULTS_MS);
+        return all_leave(&leaving);
 }
 
 void move_ranges_charge(struct gate *gate, bool leaves)

@@ -308,6 +308,10 @@ bool gate_takes_memory(const struct gate_verdict *verdict)
         case GATE_IMPORT:
         case GATE_MOVE:
         case GATE_GROW:
+        case GATE_HOLD: /* page tables, of these four */
+        case GATE_NOTHING:
+        case GATE_PLAIN:
+        case GATE_POOL:
                 return true;
         case GATE_OBJECT:
                 return verdict->size;

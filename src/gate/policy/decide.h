@@ -77,7 +77,7 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                  size_t params_size, struct gate_verdict *ret);
 
 /* Whether the call takes memory of a device, as far as the verdict says: new memory, page tables, or memory that comes
- * in from elsewhere. Not: host memory, a mapping of what is there. */
+ * in from elsewhere. Not: host memory. */
 bool gate_takes_memory(const struct gate_verdict *verdict);
 
 /* What rules.def says of a number of that kind, whatever else the call holds: action, status, because and capability.

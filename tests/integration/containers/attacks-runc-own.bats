@@ -18,7 +18,7 @@ load ../attacks-runc
 @test "page tables of a lazy reservation are charged as it is mapped" { stays_in page-tables-lazy-maps; }
 @test "page tables of what is mapped through a dup of a lazy reservation are charged" { stays_in page-tables-dup; }
 @test "page tables of a range that is mapped with nothing behind it are charged" { stays_in page-tables-sparse; }
-@test "buffers of channels are charged" { stays_in channels-many 64; }
+@test "buffers of channels are charged" { stays_in channels-many 16; } # or their number is
 @test "address spaces are charged" { stays_in spaces-many 256; }
 @test "buffers of a freed channel that UVM keeps stay charged" { stays_in register-channel-repeat; }
 @test "contexts of many processes at once stay in the quota, with what the driver adds" { stays_in contexts-racing 0; }

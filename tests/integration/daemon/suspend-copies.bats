@@ -198,6 +198,19 @@ is_right() { run ! grep -qvE '^(ready|look wrong=0 ms=[0-9.]+)$' "$machine/$1"; 
         look one
 }
 
+@test "managed memory that is mapped while the rest is away waits for that, and for room in the quota" {
+        daemon_start --suspend-by copies
+        QUOTA_MIB=1500 on "$sublet" run -q --name one --mem 1500M --sleep-after 1s -- "$plain/tests/hostile/attack-managed-asleep" \
+                < <(sleep 60) > "$machine/one" 2>&1 3>&- &
+        wait_for happened SUSPENDED || { cat "$machine/one"; "$sublet" events; return 1; }
+        wait_for grep -q '^holding' "$machine/one"
+        cat "$machine/one"
+        [ "$(sed -n 's/^holding mib=//p' "$machine/one")" -le 1500 ]
+        [ "$(held_mib one)" -le 1500 ]
+        [ "$("$sublet" events | grep -c ' RESUMED')" -ge 2 ] # for the mappings
+        "$sublet" end one
+}
+
 @test "what a tenant may have in host memory bounds it: more is not suspended, and nothing is lost" {
         daemon_start --suspend-by copies --swap 8G
         fed one 8 32 alloc --mem 2G --host-swap 100M --sleep-after 1s

@@ -60,7 +60,8 @@ static uint32_t uvm_migrate(struct page *pages, uint64_t base, uint64_t length)
 
 static int on_uvm(int fd, uint32_t number, uint8_t *block)
 {
-        uint64_t base = rm_get64(block, 8, 0), length = rm_get64(block + 8, 8, 0);
+        bool has_range = number == 51 || number == 72 || number == 73; /* another's block may be shorter */
+        uint64_t base = has_range ? rm_get64(block, 16, 0) : 0, length = has_range ? rm_get64(block, 16, 8) : 0;
         struct page *pages = uvm.pages[space_of(fd)];
 
         (void)pthread_mutex_lock(&uvm.mutex);
@@ -204,7 +205,7 @@ static void a_range_leaves_by_one_call_for_each_gib_and_is_charged_nowhere_until
         assert_int_equal(moved.outcome, GATE_MOVE_DONE);
         assert_int_equal(moved.size, LENGTH);
         assert_int_equal(n_on_device(), 0);
-        assert_int_equal(uvm.n_migrations, 2);
+        assert_int_equal(uvm.n_migrations, 4); /* and all once more, for faults that were on their way */
         assert_int_equal(gate_held(rig->gate, 0), 0);
         assert_int_equal(in(rig), GATE_MOVE_DONE);
         assert_int_equal(gate_held(rig->gate, 0), LENGTH);
@@ -299,7 +300,7 @@ static void who_has_had_copies_made_for_its_readers_stays(void **state)
 
         begin(rig);
         pages_set(0, 0, PAGES, true);
-        rig->gate->moving.has_duplicated = true;
+        rig->gate->moving.may_stay = true;
         assert_int_equal(out(rig).outcome, GATE_MOVE_CANNOT);
         assert_int_equal(n_on_device(), PAGES);
         assert_int_equal(uvm.n_migrations, 0);
