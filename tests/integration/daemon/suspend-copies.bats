@@ -488,7 +488,7 @@ is_ready() { [ "$(rss_mib "$1")" -ge "$2" ]; } # NAME MIB
         fed one 4 8 managed --mem 2G
         look one duplicate
         run ! "$sublet" suspend one
-        happened SUSPEND_FAILED 'it has had managed memory duplicated for its readers'
+        happened SUSPEND_FAILED 'it has asked for managed memory that stays on a device'
         look one
         daemon_end TERM
         daemon_start --suspend-by auto
