@@ -99,12 +99,12 @@ status() { # [CURL OPTION...]: of /health over TCP
 }
 
 @test "a head that does not end has its time, and no byte of it moves that" {
-        router 'head_time: 5s'
+        router 'head_time: 2s'
         echo | heads 5 > "$dir/heads"
         cat "$dir/heads"
         grep -x 'open=5' "$dir/heads"
         grep -x 'after=0' "$dir/heads"
-        grep -x '        client_header_timeout 5000ms;' "$dir/run/nginx.conf"
+        grep -x '        client_header_timeout 2000ms;' "$dir/run/nginx.conf"
 }
 
 @test "by default an address has a quarter of a worker's connections, and a head ten seconds" {
