@@ -6,15 +6,21 @@
 bats_require_minimum_version 1.5.0
 load pods
 
+has_definitions() { [ -n "${SUBLET_TODAY:-}" ] && [ -n "${SUBLET_CERT_MANAGER:-}" ]; }
+
 setup_file() {
-        [ -n "${SUBLET_TODAY:-}" ] || skip "kubectl of 1.20 does not check so"
-        [ -n "${SUBLET_CERT_MANAGER:-}" ] || skip "the definitions of cert-manager could not be had"
+        has_definitions || return 0
         kubectl create -f "$SUBLET_CERT_MANAGER/cert-manager.io_certificates.yaml" -f "$SUBLET_CERT_MANAGER/cert-manager.io_issuers.yaml"
         until_ok 30 kubectl wait --for=condition=Established --timeout=1s crd/certificates.cert-manager.io crd/issuers.cert-manager.io
 }
 
+setup() {
+        [ -n "${SUBLET_TODAY:-}" ] || skip "kubectl of 1.20 does not check so"
+        has_definitions || skip "the definitions of cert-manager could not be had"
+}
+
 teardown_file() {
-        [ -z "${SUBLET_CERT_MANAGER:-}" ] || kubectl delete --ignore-not-found crd certificates.cert-manager.io issuers.cert-manager.io
+        ! has_definitions || kubectl delete --ignore-not-found crd certificates.cert-manager.io issuers.cert-manager.io
 }
 
 teardown() {

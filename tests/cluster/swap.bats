@@ -51,7 +51,7 @@ teardown() {
 @test "what GPU and host together do not hold stays pending, with the reason, and the annotation stays as it was" {
         local name
         for name in a b c d; do pod $name "$(rents main 15 "" "$deep")" || { echo "$said"; return 1; }; done
-        until_ok 90 has_tenants 2
+        until_ok 90 has_tenants 3 # the third on a GPU of one of the first two: 30 of 32 GiB of the host
         until_ok 60 eval 'kubectl describe pods | grep -q "32 GiB of host memory for those do not hold what their exchange would need"'
         run -1 kubectl annotate --overwrite pod a sublet.dev/swap=false
         [[ $output = *'you may not change'* ]]
